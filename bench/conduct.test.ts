@@ -23,13 +23,13 @@ describe("conduct", () => {
     expect(await run({})).toMatchObject({ ours: 2, other: 1, ratio: 2, holds: true, runs: 7 })
   })
 
-  it("adds what the benchmark says of its fixture to the note", async () => {
+  it("adds the benchmark's note on its fixture to the result's note", async () => {
     const { note } = await run({ prepare: async () => 7, note: (seven) => `copying: ${seven} ms` })
     expect(note).toBe("median of ours / median of other, at most 2.5; copying: 7 ms")
   })
 
   it.each<[string, Partial<Benchmark<unknown>>, string]>([
-    ["what the host lacks", { prepare: lacks }, "cannot run here: no OCI runtime"],
+    ["a lack of the host", { prepare: lacks }, "cannot run here: no OCI runtime"],
     ["a preparation that fails", { prepare: broken }, "failed: broken"],
     ["a side that fails", { other: broken }, "failed: broken"],
     ["a side that never ends", { ours: hang, deadlineMs: 20 }, "did not end within 20 ms"],
@@ -50,7 +50,7 @@ describe("conduct", () => {
     })
   })
 
-  it("cleans up after success and after failure, the last thing first", async () => {
+  it("cleans up after success and after failure, in the reverse order", async () => {
     for (const ours of [sound.ours, broken]) {
       const ended: string[] = []
       const prepare: typeof sound.prepare = async ({ onEnd }) => {
@@ -62,7 +62,7 @@ describe("conduct", () => {
     }
   })
 
-  it("goes on cleaning up when a part of it fails, and says so", async () => {
+  it("goes on cleaning up when one clean-up fails, and says so", async () => {
     const ended: string[] = []
     const prepare: typeof sound.prepare = async ({ onEnd }) => {
       onEnd(() => ended.push("first"))
@@ -89,7 +89,7 @@ describe("conduct", () => {
     expect(ended).toEqual(["cleaned"])
   })
 
-  it("cleans up at once what a preparation makes after it was given up", async () => {
+  it("cleans up after a preparation that ends after it was given up", async () => {
     const late = Promise.withResolvers<void>()
     const cleaned = Promise.withResolvers<void>()
     const prepare: typeof sound.prepare = async ({ onEnd }) => {

@@ -76,13 +76,13 @@ describe("npm run bench", () => {
     expect(status).toBe(0)
   })
 
-  it("runs several by name, in the order given", async () => {
+  it("runs several benchmarks by name, in the order given", async () => {
     for (const name of ["a", "b", "c"]) await write(name)
     const { stdout } = await bench("--only", "c", "--only", "a", "--json")
     expect(JSON.parse(stdout).map(({ name }: { name: string }) => name)).toEqual(["c", "a"])
   })
 
-  it("runs the others when one fails, cannot run or does not even load", async () => {
+  it("runs the other benchmarks when one fails or does not load", async () => {
     await write("a.fails", "ours: async () => { throw new Error('broken') }")
     await writeFile(path.join(folder, "b.unreadable.ts"), "export default {")
     await write("c.sound")
@@ -107,7 +107,7 @@ describe("npm run bench", () => {
     expect((await bench("--strict")).status).toBe(1)
   })
 
-  it("refuses a name that does not exist, and lists those that do", async () => {
+  it("refuses a name that does not exist, and lists the existing ones", async () => {
     await write("a.first")
     await write("b.second")
     expect(await bench("--only", "c.third", "--json")).toEqual({
@@ -117,7 +117,7 @@ describe("npm run bench", () => {
     })
   })
 
-  it("refuses an unknown option with how it is used", async () => {
+  it("refuses an unknown option with the usage", async () => {
     expect(await bench("--fast")).toMatchObject({
       stdout: "",
       stderr: expect.stringMatching(/--fast[\s\S]*npm run bench -- \[--only NAME\]/),
@@ -125,7 +125,7 @@ describe("npm run bench", () => {
     })
   })
 
-  it("cleans up on Ctrl-C, ends what it started, and prints no result", async () => {
+  it("cleans up on Ctrl-C, ends its processes, and prints no result", async () => {
     const pidFile = path.join(folder, "pid")
     const endFile = path.join(folder, "end")
     await writeFile(

@@ -3,7 +3,7 @@ import { abortable, measure } from "./measure.ts"
 
 const signal = new AbortController().signal
 
-/** Two sides that write down who ran when. */
+/** Two sides that note the order in which they run. */
 function sides() {
   const order: string[] = []
   let ours = 0
@@ -43,7 +43,7 @@ describe("measure", () => {
     })
   })
 
-  it("gives both sides what was prepared, and reports each run", async () => {
+  it("gives both sides the fixture, and reports each run", async () => {
     const given: unknown[] = []
     const side = async (fixture: string) => given.push(fixture)
     const runs: number[] = []

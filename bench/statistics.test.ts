@@ -34,7 +34,7 @@ describe("median", () => {
     )
   })
 
-  it("refuses to make a figure from nothing", () => {
+  it("refuses an empty list", () => {
     expect(() => median([])).toThrow("no samples")
   })
 })
@@ -42,7 +42,7 @@ describe("median", () => {
 describe("percentile", () => {
   const hundred = Array.from({ length: 100 }, (_, index) => 100 - index)
 
-  it("is a sample that so many do not exceed", () => {
+  it("is a sample that the given percentage does not exceed", () => {
     expect(percentile(hundred, 99)).toBe(99)
     expect(percentile(hundred, 50)).toBe(50)
     expect(percentile(hundred, 100)).toBe(100)

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest"
 
 const script = fileURLToPath(new URL("../.ci/run", import.meta.url))
 
-/** A checkout with nothing but the script, and an npm that plays what a run would do. */
+/** A checkout with nothing but the script, and an npm that plays a run. */
 let checkout: string
 beforeEach(async () => {
   checkout = await mkdtemp(join(tmpdir(), "berth-ci-"))
@@ -88,7 +88,7 @@ describe(".ci/run", () => {
       "1 passed, 2 failed",
     ],
     [
-      "a test was skipped and the run did not mind",
+      "a test was skipped and the run passed",
       { report: report({ status: "passed", tests: ["passed", "pending"] }) },
       "1 passed, 1 failed",
     ],

@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { describe, expect, it, onTestFinished } from "vitest"
 
-/** It builds a toolbox with an agent and boots a sandbox, beside other tests. */
+/** Covers the making of a toolbox with an agent and the boot of a sandbox, beside other tests. */
 const DEMO_LIMIT_MS = 120_000
 
 const PROGRESS =
@@ -36,7 +36,7 @@ const makeDir = (): string => {
 /** Starts the demo of a project; `temp` is where it may put its files. */
 const startDemo = (root: string, temp: string) => {
   const child = spawn(process.execPath, [join(root, "scripts/demo.ts")], {
-    // A configuration of the caller's own, even a wrong one, is none of the demo's business.
+    // The demo ignores the configuration of its caller, even a wrong one.
     env: { ...process.env, TMPDIR: temp, BERTH_PORT: "wrong" },
     stdio: ["ignore", "pipe", "pipe"],
   })
@@ -46,7 +46,7 @@ const startDemo = (root: string, temp: string) => {
 
 const exitOf = async (child: ChildProcess) => (await once(child, "close"))[0]
 
-/** A project whose `berth` is this script. */
+/** Makes a project whose `berth` is this script. */
 const makeProject = (script: string): string => {
   const root = makeDir()
   cpSync(join(ROOT, "scripts"), join(root, "scripts"), { recursive: true })
@@ -59,7 +59,7 @@ const makeProject = (script: string): string => {
 
 describe("npm run demo", () => {
   it(
-    "does every step and leaves nothing behind",
+    "does every step and leaves no file behind",
     async () => {
       const temp = makeDir()
       const demo = startDemo(ROOT, temp)
@@ -68,7 +68,7 @@ describe("npm run demo", () => {
         text(demo.stderr),
         exitOf(demo),
       ])
-      // What takes long says how far it is.
+      // Long steps report their progress.
       expect({
         stderr: withoutWaits(stderr).replaceAll(PROGRESS, ""),
         status,
@@ -89,7 +89,7 @@ describe("npm run demo", () => {
     DEMO_LIMIT_MS,
   )
 
-  it("fails when a step does, says why, and leaves nothing behind", async () => {
+  it("fails when a step fails, says why, and leaves no file behind", async () => {
     const temp = makeDir()
     const demo = startDemo(makeProject("echo 'berth: no luck' >&2; exit 1"), temp)
     const [stderr, status] = await Promise.all([text(demo.stderr), exitOf(demo)])

@@ -16,7 +16,7 @@ const matches = (text: string, pattern: RegExp) =>
   [...text.matchAll(pattern)].map(([, match = ""]) => match)
 
 describe("the documents", () => {
-  it("are those that the README promises", async () => {
+  it("include those that the README promises", async () => {
     expect(documents).toEqual(
       expect.arrayContaining(["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md"]),
     )
@@ -33,7 +33,7 @@ describe("the documents", () => {
     expect(named.sort()).toEqual(matches(commands, /^ {4}name: "([a-z-]+)"/gm).sort())
   })
 
-  it.each(documents)("link only to what exists: %s", async (document) => {
+  it.each(documents)("link only to files and headings that exist: %s", async (document) => {
     const links = matches(await read(document), /\]\((?![a-z]+:)([^)\s]+)\)/g)
     const broken: string[] = []
     for (const link of links) {
@@ -52,7 +52,7 @@ describe("the documents", () => {
       await read(document),
       /`((?:packages|bench|e2e|scripts|docs|bin)\/[\w./*-]+)`/g,
     )
-    // A name in capitals stands for whatever the reader chooses.
+    // A name in capitals stands for a value of the reader's.
     const real = files.filter((file) => !/[A-Z]{2}|\*|000N/.test(file))
     expect(real.filter((file) => !existsSync(path.join(root, file)))).toEqual([])
   })

@@ -15,7 +15,7 @@ const ID_BASE = 1_900_000_000
 
 const key = { workspace: Slug.parse("shop"), name: Slug.parse("workspace") }
 
-/** A data directory with a stack of one layer, on which a top stands. */
+/** Makes a data directory with a stack of one layer, on which a top stands. */
 const makeStack = async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-layers-test-"))
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }))
@@ -35,7 +35,7 @@ const berth = (dataDir: string, ...args: string[]) => {
 }
 
 requires("root").describe("berth layers", () => {
-  it("shows stacks with their sizes, and who stands on a layer", async () => {
+  it("shows stacks with their sizes, and the stack that stands on a layer", async () => {
     const { dataDir, layer } = await makeStack()
     const { stdout, status } = berth(dataDir, "layers")
     expect(status).toBe(0)
@@ -45,7 +45,7 @@ requires("root").describe("berth layers", () => {
     expect(listing.stacks).toMatchObject([{ ...key, layers: [layer] }])
   })
 
-  it("verifies, repairs what a crash left, and names what was changed", async () => {
+  it("names a layer that was changed when it verifies, and fails", async () => {
     const { dataDir, root, layer } = await makeStack()
     rmSync(join(root, "layers", layer, "tree", "hello"))
     const { stdout, status } = berth(dataDir, "layers", "verify", "--json")
@@ -55,7 +55,7 @@ requires("root").describe("berth layers", () => {
     expect(berth(dataDir, "layers", "verify").stdout).toContain(`problem   ${layer}: `)
   })
 
-  it("does not verify under a server's hands", async () => {
+  it("does not verify while a server holds the data directory", async () => {
     const { dataDir } = await makeStack()
     const lock = await lockDataDirectory(dataDir)
     onTestFinished(() => lock.release())

@@ -4,7 +4,7 @@ import { makeDir, startProcess, startServer } from "@berth/cli/testing/berth"
 import { build } from "esbuild"
 import { describe, expect, it } from "vitest"
 
-/** Asks for the status once for each line that it gets. */
+/** A program that asks for the status once for each line of its input. */
 const PROGRAM = `
 import { createInterface } from "node:readline"
 import { createClient } from "@berth/sdk"
@@ -47,7 +47,7 @@ describe("createClient without arguments", () => {
     expect(await program.ask()).toMatchObject({ pid: second.pid, dataDir })
   })
 
-  it("is not in what browsers load, which has nothing of Node", async () => {
+  it("is not in the bundle for browsers, which has nothing of Node", async () => {
     const stdin = { contents: 'export * from "@berth/sdk"', resolveDir: import.meta.dirname }
     const settings = { bundle: true, write: false, metafile: true, format: "esm" } as const
     const { metafile } = await build({

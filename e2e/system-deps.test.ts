@@ -10,7 +10,7 @@ import { afterEach, beforeEach, expect, it } from "vitest"
 
 const script = fileURLToPath(new URL("../scripts/system-deps", import.meta.url))
 
-/** What the script itself runs. */
+/** The programs that the script itself runs. */
 const SHELL_TOOLS = [
   "bash",
   "cat",
@@ -64,7 +64,7 @@ for package in "\${@: -1}"; do echo 'exit 0' > "${machine.bin}/$package"; chmod 
 const aptCalls = async () =>
   (await readFile(machine.calls, "utf8").catch(() => "")).trim().split("\n").filter(Boolean)
 
-/** Runs the script on that machine, as root of a user namespace or as nobody of it. */
+/** Runs the script on that machine, as root of a user namespace or without rights in it. */
 const systemDeps = async (args: readonly string[], { as = "root" as "root" | "nobody" } = {}) => {
   const mounted = `mount --bind '${machine.sbin}' /usr/sbin && exec "$0" "$@"`
   const namespace =
@@ -99,7 +99,7 @@ requires("userNamespaces").describe("scripts/system-deps", () => {
     expect(await aptCalls()).toEqual([])
   })
 
-  it("installs only what is missing, without the lists it has, and starts no service", async () => {
+  it("installs only missing packages, does not fetch lists that it has, and starts no service", async () => {
     await putTools(FOR_RUN.filter((tool) => tool !== "tini"))
     await putApt()
     const { status, output } = await systemDeps(["--strict"])
@@ -146,7 +146,7 @@ requires("userNamespaces").describe("scripts/system-deps", () => {
     { args: [], expected: 0 },
     { args: ["--strict"], expected: 1 },
   ])(
-    "says what apt said, and what stays missing, with status $expected for $args",
+    "repeats apt's words, and names what stays missing, with status $expected for $args",
     async ({ args, expected }) => {
       await putTools(FOR_RUN.filter((tool) => tool !== "tini"))
       await putApt({ failures: 9 })
@@ -182,7 +182,7 @@ system-deps: on Debian and Ubuntu: apt-get install --no-install-recommends nftab
     },
   )
 
-  it("touches nothing without the right to, and says so", async () => {
+  it("installs nothing without the right to, and says so", async () => {
     await putTools(FOR_RUN.filter((tool) => tool !== "tini"))
     await putApt()
     const { status, output } = await systemDeps([], { as: "nobody" })

@@ -18,7 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 const BUILD_DEADLINE_MS = 180_000
 
 const base = mkdtempSync(join(tmpdir(), "berth-toolbox-e2e-"))
-// Nobody but its owner may look into a data directory, and sandboxes have their toolbox from there.
+// Sandboxes have their toolbox from the data directory, into which only its owner may look.
 const dataDir = join(base, "data")
 chmodSync(base, 0o711)
 afterAll(() => rmSync(base, { recursive: true, force: true }))
@@ -69,7 +69,7 @@ describe("the toolbox of this version", () => {
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a sandbox with the toolbox of this version",
   () => {
-    /** Runs a shell script in a sandbox without a network, to its end; gives what it wrote. */
+    /** Runs a shell script in a sandbox without a network, to its end, and returns its output. */
     const inside = async (script: string): Promise<string> => {
       const installation = newId.installation()
       const directory = mkdtempSync(join(base, "sandboxes-"))
@@ -102,7 +102,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       }
     }
 
-    it("[R2.5] runs every program of it from there, and may not write to it", async () => {
+    it("[R2.5] runs every program of the toolbox from there, and may not write to it", async () => {
       const output = await inside(`
         cd /opt/berth
         echo "node $(bin/node --version)"
@@ -149,7 +149,7 @@ END
       const answer = JSON.parse(output.split("\n").find((line) => line.startsWith("{")) ?? "{}")
       expect(answer, output).toMatchObject({ status: 200, modules: "link" })
       expect(answer.tools).toContain("greet")
-      // Without what is seeded here, it tries for more than a minute and then fails.
+      // Without the links, OpenCode tries for more than a minute and then fails.
       expect(answer.ms).toBeLessThan(30_000)
     }, 90_000)
   },

@@ -16,7 +16,7 @@ const MAIN = fileURLToPath(
 )
 const ROOT = fileURLToPath(new URL("..", import.meta.url))
 
-/** No traffic of the browser's own. */
+/** Flags that keep the browser from traffic of its own. */
 const QUIET = [
   ...["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
   ...["--disable-sync", "--no-first-run"],
@@ -44,7 +44,7 @@ const startTerminal = async () => {
 }
 
 requires("chromium").it(
-  "the web terminal works in a browser: keys in, a shell's words out, and its size is the window's",
+  "the web terminal works in a browser: keys reach a shell, its output is shown, and its size grows with the window",
   async () => {
     const { directory, url } = await startTerminal()
     const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: QUIET })

@@ -39,7 +39,7 @@ describe("a private repo", () => {
     ends.startServer(await ends.answers([{ directory: "mine", url: `${url}/mine` }]))
     const home = join(ends.inside, "home")
     mkdirSync(home)
-    // The user's own settings would keep what they see.
+    // The user's own git settings would store every password.
     writeFileSync(join(home, ".gitconfig"), `[credential]\n\thelper = store\n`)
     const clone = async (name: string) => {
       const child = spawn("git", ["clone", "--quiet", `${url}/${name}`, join(ends.inside, name)], {
@@ -57,7 +57,7 @@ describe("a private repo", () => {
     return { ...ends, clone, commit, seen, url }
   }
 
-  it("is cloned by git with its helper, and the password is left nowhere", async () => {
+  it("is cloned by git with its helper, and the password is left in no process, file, event or log", async () => {
     const { clone, commit, inside, journal, events, lines, seen } = await prepare()
     expect(await clone("mine")).toEqual({ status: 0, said: "" })
     expect(git(join(inside, "mine"), "rev-parse", "HEAD")).toBe(commit)
@@ -94,7 +94,7 @@ describe("a repo of the host", () => {
     return { ...ends, ...repo, wanted, bundle: path, answers, repos: hostRepos(ends.asks) }
   }
 
-  it("comes as a bundle over the socket, and not at all when it is there already", async () => {
+  it("comes as a bundle over the socket, and without a bundle when its commit is there already", async () => {
     const { repos, wanted, bundle, commit, inside, startServer, answers } = await prepare()
     startServer(answers)
     const sent = { commit, branch: "main", isBundled: true, ...author }
@@ -116,7 +116,7 @@ describe("a repo of the host", () => {
     })
   })
 
-  it("comes whole though the server ends before its answer, and in the middle of the bundle", async () => {
+  it("comes whole though one server ends before its answer, and the next one in the middle of the bundle", async () => {
     const { repos, wanted, bundle, commit, inside, startServer, answers } = await prepare()
     const fetched = repos.fetch(wanted, never)
     // The first server never answers.
@@ -128,7 +128,7 @@ describe("a repo of the host", () => {
     })
     await asked.promise
     await endFirst()
-    // The second one dies while it sends.
+    // The second server dies while it sends.
     const begun = Promise.withResolvers<void>()
     const endSecond = startServer(async ({ sendBundle }) => {
       async function* half() {

@@ -18,7 +18,7 @@ const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
 
 type OnAsk = NonNullable<Parameters<typeof openBridge>[0]["onAsk"]>
 
-/** A supervisor's bridge without the rest of it, on a real socket, and servers that come and go. */
+/** Starts a supervisor's bridge, without the rest of a supervisor, on a real socket, for servers that come and go. */
 export const bothEnds = async (options: AsksOptions = {}) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-asks-"))
   const inside = join(directory, "inside")
@@ -45,7 +45,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
   const lines: string[] = []
   const servers = new Set<() => Promise<void>>()
 
-  /** A server, with answers of the real kind unless the test has others. Returns how to end it. */
+  /** Starts a server with these answers, and returns a function that ends it. */
   const startServer = (onAsk: OnAsk) => {
     const stop = new AbortController()
     const bridge = openBridge(

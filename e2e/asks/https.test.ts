@@ -16,7 +16,7 @@ import { git, makeRepo, servePrivateGit, type Tls } from "./private-git.ts"
 const HELPER = join(import.meta.dirname, "../../packages/supervisor/src/credential-helper.ts")
 const PASSWORD = "a-token-of-the-real-remote"
 
-/** A certificate for loopback that is its own authority. */
+/** Makes a certificate for loopback that is its own authority. */
 const makeTls = (directory: string): Tls & { readonly file: string } => {
   const [key, file] = [join(directory, "key.pem"), join(directory, "cert.pem")]
   const names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
@@ -31,7 +31,7 @@ const makeTls = (directory: string): Tls & { readonly file: string } => {
   return { key: readFileSync(key, "utf8"), cert: readFileSync(file, "utf8"), file }
 }
 
-/** A hostile remote: asks everyone for a password, and notes what it is sent. */
+/** Serves a hostile remote, which asks every client for a password and notes the ones that it gets. */
 const serveThief = async (tls: Tls) => {
   const stolen: string[] = []
   const paths: string[] = []
@@ -50,7 +50,7 @@ const serveThief = async (tls: Tls) => {
   return { stolen, paths, port: (server.address() as AddressInfo).port }
 }
 
-/** A remote of the workspace that sends its visitors elsewhere. */
+/** Serves a remote of the workspace that redirects its clients. */
 const serveRedirect = async (tls: Tls, to: string) => {
   const server = createServer(tls, (request, response) => {
     response.writeHead(302, { location: `${to}${request.url ?? ""}` }).end()
@@ -160,7 +160,7 @@ describe("a credential for an https remote", () => {
     expect(filesWith(inside, PASSWORD)).toEqual([])
   })
 
-  it("is not given for words that break the lines of git's protocol", async () => {
+  it("is not given for a question that breaks the lines of git's protocol", async () => {
     const { socket, url, thief } = await prepare()
     const { host } = new URL(url)
     const evil = `127.0.0.1:${thief.port}`

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 
-/** Processes in whose arguments or environment the secret stands: what anyone of their user can read. */
+/** Processes with the secret in their arguments or environment, which every process of their user can read. */
 export const processesWith = (secret: string) =>
   readdirSync("/proc")
     .filter((pid) => /^\d+$/.test(pid))

@@ -20,7 +20,7 @@ const ENV = {
 export const git = (cwd: string, ...args: string[]): string =>
   execFileSync("git", args, { cwd, env: ENV, encoding: "utf8", stdio: "pipe" }).trim()
 
-/** A repo with one file. */
+/** Makes a repo with these files and one more. */
 export const makeRepo = (path: string, files: Readonly<Record<string, string>> = {}) => {
   git("/", "init", "--quiet", "-b", "main", path)
   for (const [name, content] of Object.entries({ file: "content", ...files }))
@@ -35,7 +35,10 @@ export interface Tls {
   readonly cert: string
 }
 
-/** Git over HTTP on loopback, with TLS where it gets a certificate, for those who have the password. `onGranted` runs before each granted request. */
+/**
+ * Git over HTTP on loopback, with TLS where it gets a certificate, for clients that have the password. `onGranted`
+ * runs before each granted request.
+ */
 export const servePrivateGit = async (
   root: string,
   { username, password }: { username: string; password: string },

@@ -44,7 +44,7 @@ const prepare = async () => {
     })
   const at = (...names: string[]) => join(place.workspace, "app", ...names)
   const text = (...names: string[]) => readFileSync(at(...names), "utf8")
-  /** As after a clone that is not recursive. */
+  /** Leaves the host's repo as after a clone that is not recursive. */
   const forget = () => {
     for (const name of [".git/modules", "libs"]) rmSync(join(app, name), { recursive: true })
     mkdirSync(join(app, "libs/a"), { recursive: true })
@@ -53,7 +53,7 @@ const prepare = async () => {
 }
 
 describe("the submodules of a repo of the host", () => {
-  it("are there at the recorded commits, nested ones too, and follow the host at the next sync", async () => {
+  it("are checked out at the recorded commits, nested ones too, and follow the host at the next sync", async () => {
     const { app, sync, at, text } = await prepare()
     const { facts, warnings } = await sync()
     expect(facts).toMatchObject({ did: ["cloned"] })
@@ -61,12 +61,12 @@ describe("the submodules of a repo of the host", () => {
     expect(text("libs/a/a.txt") + text("libs/a/inner/inner.txt")).toBe("a\ninner\n")
     expect(run(at("libs/a"), "rev-parse", "HEAD")).toBe(run(app, "rev-parse", "HEAD:libs/a"))
     expect(run(at(), "status", "--porcelain")).toBe("")
-    // As git makes them: none of them is a repo of its own in the tree.
+    // As git makes submodules: their repos are not in the tree.
     expect(text("libs/a/.git")).toBe("gitdir: ../../.git/modules/libs/a\n")
 
     const moved = commit(join(app, "libs/a"), { "a.txt": "two\n" })
     add(app, "../inner", "more")
-    // A boot that was killed while it made one.
+    // Like a boot that was killed while it made a submodule.
     run(at(), "init", "--quiet", "more")
     run(app, "commit", "--quiet", "--all", "--message", "moved")
     expect((await sync("update")).facts).toMatchObject({ did: ["updated"] })
@@ -79,7 +79,7 @@ describe("the submodules of a repo of the host", () => {
   const absent: readonly { readonly title: string; readonly work: () => Promise<void> }[] = [
     {
       title:
-        "are cloned from beside the repo's remote where the host does not have them, or the error names the one that cannot be",
+        "are cloned from beside the repo's remote where the host does not have them, or the error names the submodule that cannot be",
       work: async () => {
         const { app, server, sync, at, text, forget } = await prepare()
         run(app, "remote", "add", "origin", server.url("nowhere/app"))
@@ -96,7 +96,7 @@ describe("the submodules of a repo of the host", () => {
       },
     },
     {
-      title: "are left out with a warning that says what to do where they can be had from nowhere",
+      title: "are left out with a warning that says what to do where no place has them",
       work: async () => {
         const { app, sync, at, text, forget } = await prepare()
         forget()

@@ -13,10 +13,10 @@ import { modelProgram } from "@berth/testing/model/program"
 import { scriptedConfig } from "@berth/testing/opencode"
 import { buildToolbox } from "../toolboxes/build.ts"
 
-/** Inside a sandbox, which has a network of its own. */
+/** The port of the model inside a sandbox, which has a network of its own. */
 const MODEL_PORT = 4_199
 
-/** A prompt "run: COMMAND" runs the command, "greet: NAME" calls the repo's own tool; both say what came of it. */
+/** A prompt "run: COMMAND" runs the command, "greet: NAME" calls the repo's own tool; the answer is the result. */
 const MODEL_MAIN = `
 import { startScriptedModel } from "./scripted-model.ts"
 const CALLS = {
@@ -33,7 +33,7 @@ await startScriptedModel(
 
 export interface Scene {
   readonly toolbox: Pick<Toolbox, "id" | "directory">
-  /** The same one, in which each system call of OpenCode that names a file is written to /tmp/calls. */
+  /** The same toolbox, in which each system call of OpenCode that names a file is written to /tmp/calls. */
   readonly tracing: Pick<Toolbox, "id" | "directory">
   readonly repo: string
   open(
@@ -43,10 +43,10 @@ export interface Scene {
   close(): void
 }
 
-/** What several boots share: a toolbox, and a repo that tracks directories of OpenCode's and of ours. */
+/** Makes a toolbox for several boots, and a repo that tracks directories of OpenCode's and of Berth's. */
 export const setScene = async (signal: AbortSignal): Promise<Scene> => {
   const base = mkdtempSync(join(tmpdir(), "berth-boot-opencode-"))
-  // Sandboxes have their toolbox from here, and are nobody outside.
+  // Sandboxes have their toolbox from here, and their users have no rights outside.
   chmodSync(base, 0o711)
   const toolbox = await buildToolbox("whole", join(base, "toolbox"), signal)
   return {
@@ -92,7 +92,7 @@ export const workspaceOf = ({ repo }: Scene): WorkspaceSpec => {
   })
 }
 
-/** Files are shared with the original; only OpenCode's name leads elsewhere. */
+/** Copies a toolbox by hard links; only OpenCode's name leads to a script that traces it. */
 const traced = (toolbox: string, base: string): string => {
   const copy = join(base, "tracing")
   execFileSync("cp", ["-al", toolbox, copy])

@@ -56,7 +56,7 @@ const bootsBeside = (
           output: "made by setup\nmade by start\n",
         })
 
-        // It has no network, and the tool's package is not in the repo.
+        // The sandbox has no network, and the tool's package is not in the repo.
         expect(await sandbox.prompt("greet: Ada")).toMatchObject({
           state: "succeeded",
           output: "Hello, Ada",
@@ -84,7 +84,7 @@ const bootsBeside = (
     BOOT_LIMIT_MS,
   )
 
-/** By the calls that were traced. */
+/** Expects, by the traced calls, that OpenCode opened nothing of the repo before the start hook ended. */
 const openedNothing = async (sandbox: Launched, trace: BootTrace): Promise<void> => {
   const calls = "awk '/workspace.repo/ { print $2; exit }' /tmp/calls"
   const { output: firstLook } = await sandbox.prompt(`run: ${calls}`)
@@ -95,18 +95,18 @@ const openedNothing = async (sandbox: Launched, trace: BootTrace): Promise<void>
 
   const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
   expect(Number(traced)).toBeGreaterThan(1_000)
-  // In brackets, so that the calls of grep itself do not match.
+  // The brackets keep grep from matching its own calls.
   for (const file of ["command/[l]ater.md", "[A]GENTS.md"]) {
     const { output: read } = await sandbox.prompt(`run: grep -c '${file}' /tmp/calls`)
     expect(Number(read)).toBeGreaterThan(0)
   }
-  // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
+  // Neither OpenCode nor Berth changed a tracked file, or added a file that could make a checkout fail.
   const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
   expect(changed).toBe("end\n")
 }
 
 const BESIDE =
-  "starts it beside git sync and the hooks, takes a prompt, uses a tool of the repo without a network, and tells what prompts left running"
+  "starts OpenCode beside git sync and the hooks, takes a prompt, uses a tool of the repo without a network, and counts the processes that prompts left"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").describe(
   "a boot with the real OpenCode, embedded",
@@ -114,7 +114,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").des
     const scene = useScene()
     const backend = async () => ({ name: "embedded" }) as const
     bootsBeside(
-      `[R2.3] [R2.4] [R1.7] ${BESIDE}; it opens nothing of a repo that tracks .opencode and .berth before the start hook has ended`,
+      `[R2.3] [R2.4] [R1.7] ${BESIDE}; OpenCode opens nothing of a repo that tracks .opencode and .berth before the start hook has ended`,
       scene,
       backend,
       ({ tracing }) => tracing,
@@ -123,8 +123,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").des
   },
 )
 
-const ON_DOCKER =
-  "a boot with the real OpenCode, on Docker, of whose image no program traces what it opens"
+const ON_DOCKER = "a boot with the real OpenCode, on Docker, whose image has no strace"
 
 // The supervisor boots alike on every backend.
 for (const title of mattering("boots with the real OpenCode, docker", [ON_DOCKER], {

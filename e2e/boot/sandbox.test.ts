@@ -19,11 +19,11 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
 import { useSharedEngine } from "../docker/engine.ts"
 import { makeRepo, processesOf, setStage } from "./stage.ts"
 
-/** A toolbox is read and written, and several sandboxes boot beside other tests. */
+/** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 const { signal } = new AbortController()
 
-/** The status of the supervisor's answer. */
+/** Posts to the supervisor, and returns the status of its answer. */
 const post = async ({ socket, token }: SandboxLink, path: string, body: object) => {
   const headers = { authorization: `Bearer ${token}` }
   const sent = request({ socketPath: socket, path, headers, method: "POST", agent: false })
@@ -33,12 +33,12 @@ const post = async ({ socket, token }: SandboxLink, path: string, body: object) 
   return response.statusCode
 }
 
-/** Without pkill, which not every image has. */
+/** Kills every `sleep` without pkill, which not every image has. */
 const KILL_SLEEPS =
   'for stat in /proc/[0-9]*/stat; do read -r pid name rest < $stat; [ "$name" = "(sleep)" ] && kill $pid; done'
 
 interface SandboxBackend {
-  /** Undefined: the embedded one. */
+  /** The backend, or undefined for the embedded one. */
   readonly choice: () => Promise<BackendChoice | undefined>
   /** The name of a sandbox in the cgroups of its processes. */
   readonly markOf: (sandbox: SandboxId) => Promise<string>
@@ -46,7 +46,7 @@ interface SandboxBackend {
 
 /** Cases of a sandbox with its supervisor, run on each backend. */
 const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
-  /** An engine may forget a container that was stopped. */
+  /** The marks that are known: an engine may forget a container that was stopped. */
   const marks = new Map<SandboxId, string>()
   const processesIn = async (sandbox: SandboxId) => {
     const mark = marks.get(sandbox) ?? (await markOf(sandbox))
@@ -85,14 +85,14 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
   }
   const isSupervisor = (command: string) =>
     /^\/opt\/berth\/bin\/node (--\S+ )*\/opt\/berth\/supervisor\/main\.cjs$/.test(command)
-  /** Resolves when the engine says that it has ended. */
+  /** Resolves when the engine says that the sandbox has ended. */
   const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
     for await (const event of events)
       if (event.kind === "exited" && event.sandbox === sandbox) return event.exit
     throw new Error("the watch ended")
   }
 
-  it("[R2.1] [R2.3] [R2.13] boots from a repo of the host, runs a prompt, and can be looked at", async () => {
+  it("[R2.1] [R2.3] [R2.13] boots from a repo of the host, runs a prompt, and is shown by `berth boot`", async () => {
     const sandbox = await boot()
     expect(await sandbox.prompt("cat order README; id -un; git status --short")).toEqual({
       state: "succeeded",
@@ -130,7 +130,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     expect(await sandbox.prompt("echo still here")).toMatchObject({ output: "still here\n" })
   })
 
-  it("[R2.9] ends when its supervisor is killed, with everything in it, and the engine says so", async () => {
+  it("[R2.9] ends with all its processes when its supervisor is killed, and the engine says so", async () => {
     const sandbox = await boot()
     await sandbox.prompt("sleep 1000 & setsid sleep 1000 & echo started")
     const watching = new AbortController()
@@ -145,7 +145,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     expect((await sandbox.trace()).outcome).toBe("succeeded")
   })
 
-  it("[R2.13] shows how far a boot had come whose supervisor was killed, and that it is over", async () => {
+  it("[R2.13] shows how far a boot had come when its supervisor was killed, and that it is over", async () => {
     const slow = makeRepo(join(stage.base, "slow"), {
       ".berth/setup.sh": "#!/bin/sh\necho begun; sleep 1000\n",
     })
@@ -170,7 +170,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     expect(steps.find(({ name }) => name === "setup-hook")?.state).toBe("running")
   })
 
-  it("[R2.14] ends in order when it is stopped: prompts are told, children gone, status 0", async () => {
+  it("[R2.14] ends in order when it is stopped: its prompt is interrupted, its processes are gone, its status is 0", async () => {
     const sandbox = await boot()
     const running = sandbox.prompt("echo begun; setsid sleep 1000 & sleep 1000")
     await sandbox.until(({ type }) => type === "message.delta")
@@ -185,7 +185,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     expect(await processesIn(sandbox.id)).toEqual([])
   })
 
-  it("[R1.7] [R1.10] tells what lives in it: what prompts left running, and nothing that the boot did", async () => {
+  it("[R1.7] [R1.10] counts the processes that prompts left running, and none of the boot or of a command", async () => {
     const leave = "setsid -f sleep 1000\nsetsid -f env -i sleep 1000\n"
     const busy = makeRepo(join(stage.base, "busy"), { ".berth/start.sh": `#!/bin/sh\n${leave}` })
     const sandbox = await boot({ repos: [{ url: busy }] })
@@ -200,7 +200,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     await sandbox.prompt(leave)
     const left = async () => (await readActivity(link, {}, signal)).leftProcesses
     await expect.poll(left).toBe(2)
-    // Without a mark, too, but not of the sandbox's user.
+    // This command leaves a process without a mark as well, but of root.
     const command = ["sh", "-c", "setsid -f env -i sleep 1000; sleep 2000"]
     expect(await post(link, "/commands", { command, user: "root" })).toBe(201)
     const isSleep = ({ command }: { command: string }) => command === "sleep 1000"
@@ -213,7 +213,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     expect((await processesIn(sandbox.id)).filter(isSleep)).toHaveLength(1)
   })
 
-  it("[R2.9] shows a boot that failed after the sandbox is gone", async () => {
+  it("[R2.9] still shows a failed boot when the sandbox has been stopped", async () => {
     const broken = makeRepo(join(stage.base, "broken"), {
       ".berth/start.sh": "#!/bin/sh\necho no luck today; exit 3\n",
     })
@@ -223,7 +223,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     onTestFinished(() => watching.abort())
     const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
     expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ending" })
-    // It stays up for whoever looks into it.
+    // The sandbox stays up to be looked into.
     await stage.standalone.backend.stop(sandbox.id, { graceMs: 10_000 })
     expect(await exited).toMatchObject({ code: 1 })
     const { outcome, ending, steps } = await sandbox.trace()
@@ -231,7 +231,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     expect(steps.find(({ name }) => name === "start-hook")?.lastOutput).toBe("no luck today\n")
   })
 
-  it("lets git inside ask for the credentials of its workspace's repos, and of no others", async () => {
+  it("lets git inside ask for the credentials of its workspace's repos, and of no other repos", async () => {
     const store = join(stage.base, "credentials")
     writeFileSync(store, "https://me:s3cret-of-the-host@example.com/private.git\n", {
       mode: 0o600,

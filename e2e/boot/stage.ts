@@ -16,10 +16,10 @@ import type { BackendChoice } from "@berth/server/open-backend"
 import { openStandalone } from "@berth/server/standalone"
 import { buildToolbox } from "../toolboxes/build.ts"
 
-/** Real sandboxes with the supervisor as it is built. */
+/** Opens a backend for real sandboxes with the supervisor as it is built. */
 export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => {
   const base = mkdtempSync(join(tmpdir(), "berth-boot-e2e-"))
-  // Sandboxes have their toolbox from here, and are nobody outside.
+  // Sandboxes have their toolbox from here, and their users have no rights outside.
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
@@ -47,7 +47,7 @@ export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => 
   return { base, dataDir, standalone, lines, close }
 }
 
-/** A repo of the host. */
+/** Makes a repo of the host. */
 export const makeRepo = (path: string, files: Readonly<Record<string, string>>): string => {
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true })

@@ -13,10 +13,10 @@ import { type Life, live } from "./life.ts"
 const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
 const KILLS = sized("kills of both ends of the bridge", { few: 8, all: 14 })
 const ROUNDS = sized("rounds of cutting the bridge", { few: 8, all: 40 })
-/** Of one connection, one way: some end in their hello, some after thousands of events. */
+/** The most bytes of a connection, one way: some end in their hello, some after thousands of events. */
 const CUT_AFTER_BYTES = 300_000
 
-/** A directory as the backend makes it, gone after the test. */
+/** Makes a directory as the backend does, and removes it after the test. */
 const prepare = () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-chaos-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
@@ -24,9 +24,9 @@ const prepare = () => {
   return { directory, sandbox: newId.sandbox() }
 }
 
-/** The supervisor, as often as it is killed. */
+/** Starts a supervisor, and another one each time it is killed. */
 const keepSupervisor = (directory: string, sandbox: string) => {
-  /** What was promised: the label of every number. */
+  /** The label of every number that was promised. */
   const promised = new Map<number, string>()
   let last: number | undefined
   const start = (): Life =>
@@ -56,7 +56,7 @@ const expectPromised = (events: readonly Event[], promised: ReadonlyMap<number, 
     expect(events[number - 1]?.body).toEqual({ type: "warning", message: label })
 }
 
-it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whatever is cut, killed or restarted", async () => {
+it("[R3.2] [R3.4] the bridge delivers events as exactly 1 to N and runs each prompt at most once, whatever is cut, killed or restarted", async () => {
   const { directory, sandbox } = prepare()
   const random = seededFor("rounds of cutting the bridge")
   const supervisor = keepSupervisor(directory, sandbox)
@@ -92,7 +92,7 @@ it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whate
           wake()
         },
         onState: ({ kind }) => {
-          // Every prompt whose end is not known is said again.
+          // Every prompt whose end is not known is sent again.
           if (kind === "up") setImmediate(() => void Promise.all([...open].map(ask)))
         },
       },
@@ -165,7 +165,7 @@ it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whate
   }
 }, 120_000)
 
-it(`[R3.4] is in the server's store as exactly 1 to N after ${KILLS} kills, each of the server or the supervisor, at random moments`, async () => {
+it(`[R3.4] the server's store holds events as exactly 1 to N after ${KILLS} kills, each of the server or the supervisor, at random moments`, async () => {
   const { directory, sandbox } = prepare()
   const random = seededFor("kills of both ends of the bridge")
   const supervisor = keepSupervisor(directory, sandbox)

@@ -48,7 +48,7 @@ export const startCuttingProxy = async (
 const pass = (from: Socket, to: Socket, budget: number, end: () => void): void => {
   let left = Math.floor(budget)
   from.on("data", (bytes: Buffer) => {
-    // The last bytes are a part of what came, so that messages and frames break anywhere.
+    // The last chunk is passed on in part, so that messages and frames break anywhere.
     to.write(bytes.subarray(0, left))
     left -= bytes.length
     if (left <= 0) end()

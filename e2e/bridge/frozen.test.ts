@@ -12,7 +12,7 @@ import { live } from "./life.ts"
 const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
 const DEADLINES = { openMs: 500, pingEveryMs: 100, pongMs: 500 }
 
-it("[R3.4] takes a frozen supervisor, which accepts and never answers, for down, and goes on when it thaws", async () => {
+it("[R3.4] the server takes a frozen supervisor, which accepts and never answers, for down, and goes on when it thaws", async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-frozen-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
   writeFileSync(join(directory, "token"), TOKEN, { mode: 0o600 })
@@ -51,7 +51,7 @@ it("[R3.4] takes a frozen supervisor, which accepts and never answers, for down,
 
   failures.length = 0
   supervisor.child.kill("SIGSTOP")
-  // First the live connection, then those that the kernel accepts in the supervisor's name.
+  // The live connection fails first, then connections that the kernel accepts in the supervisor's name.
   await expect.poll(() => failures.length, wait).toBeGreaterThan(2)
   expect(new Set(failures)).toEqual(new Set(["bridge.timed_out"]))
   const health = { address, token: TOKEN, path: "/health", schema: SupervisorHealth }

@@ -8,7 +8,7 @@ export interface Life {
   readonly kill: () => Promise<void>
 }
 
-/** A program of this folder, killed and started again at will. Every line that it says is handed over. */
+/** Starts a program of this folder, which the test can kill. Each line of its output is handed over. */
 export const live = (
   program: "supervisor.ts" | "server.ts",
   args: readonly string[],

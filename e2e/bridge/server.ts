@@ -23,7 +23,7 @@ openBridge(
     sandbox: SandboxId.parse(sandbox),
     lastSeen: count,
     onEvents: async (events) => {
-      // In pieces, so that a kill finds some of them written.
+      // Each event is written by itself, so that a kill finds some of them written.
       for (const event of events) writeSync(file, `${JSON.stringify(event)}\n`)
       fdatasyncSync(file)
       count += events.length

@@ -1,6 +1,6 @@
 /**
  * A supervisor with nothing but its journal, its prompts and its bridge: `node supervisor.ts DIRECTORY SANDBOX`.
- * It makes events until its stdin ends, and says on stdout what is safe: `event NUMBER LABEL`, at last `last NUMBER`.
+ * It makes events until its stdin ends, and prints each event that is safe: `event NUMBER LABEL`, at last `last NUMBER`.
  */
 import { appendFileSync } from "node:fs"
 import { join } from "node:path"
@@ -12,7 +12,7 @@ import { openJournal } from "@berth/supervisor/journal/journal"
 import { openLedger } from "@berth/supervisor/journal/ledger"
 
 const [, , directory = "", sandbox = ""] = process.argv
-/** Small, so that it is full now and then. */
+/** A small journal, so that it is full now and then. */
 const MAX_BYTES = 128 * 1024
 const BURST = 20
 

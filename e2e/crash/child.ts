@@ -20,7 +20,7 @@ let dieAt: string | undefined
 createInterface({ input: process.stdin }).on("line", (line) => {
   dieAt = line
 })
-// Whoever started it is gone.
+// The process that started this one is gone.
 process.stdin.on("end", () => process.exit(1))
 
 const secrets = new Secrets()

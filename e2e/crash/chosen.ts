@@ -1,10 +1,13 @@
 import { sampled } from "@berth/testing/sampled"
 import { seededFor } from "@berth/testing/seed"
 
-/** How many rounds `npm run test:crash` asks for; unset, each suite takes a few, or in a whole run each round once. */
+/**
+ * The number of rounds that `npm run test:crash` asks for. Unset, each suite takes a few, or in a whole run each round
+ * once.
+ */
 export const WANTED = process.env.BERTH_CRASH_ROUNDS
 
-/** The rounds of a suite. `share`: the part of the wanted number that it takes. */
+/** Chooses the rounds of a suite. `share` is the part of the wanted number that the suite takes. */
 export const chosenRounds = <Round>(
   what: string,
   all: readonly Round[],

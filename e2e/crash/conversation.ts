@@ -45,7 +45,7 @@ export class Conversation {
     this.#stock = await takeSettledStock(this.#world)
   }
 
-  /** False: there was nothing for the mishap to strike. */
+  /** Runs a round. Returns false if there was nothing for the mishap to strike. */
   async round(mishap: Mishap): Promise<boolean> {
     this.#round += 1
     const sent = this.#sessions.map((session, place) => this.#send(session, place))
@@ -60,7 +60,7 @@ export class Conversation {
     return isStruck
   }
 
-  /** Of all rounds. */
+  /** Checks the prompts and the events of all rounds. */
   async check(): Promise<void> {
     const lines = await this.#lines()
     const counts = new Map<string, number>()
@@ -91,7 +91,7 @@ export class Conversation {
     }
   }
 
-  /** The one that a prompt runs in now. */
+  /** The sandbox that the first session's last prompt ran in. */
   async #sandbox(): Promise<SandboxId | undefined> {
     const prompts = await insist(() =>
       this.#world
@@ -114,7 +114,7 @@ export class Conversation {
     }
   }
 
-  /** Another sandbox in its place, whatever struck it: the helpers that a server starts for the first one that it makes are there then, too. */
+  /** Replaces the sandbox, so that every stock has the helpers that a server starts for the first sandbox that it makes. */
   async #again(): Promise<void> {
     // A client that watches a session uses its sandbox.
     await (await this.#up()).stop({ force: true })
@@ -145,7 +145,7 @@ export class Conversation {
     }
   }
 
-  /** Each once, in order, for whoever followed them all the time as for whoever reads them now. */
+  /** Expects that a client that followed the session all the time got each event once, in order. */
   async #checkEvents(session: SessionId, prompts: readonly Prompt[]): Promise<void> {
     const { lastEvent } = await this.#world.client().sessions.at(session).get()
     const followed = this.#followed.get(session) ?? []

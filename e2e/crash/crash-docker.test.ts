@@ -16,7 +16,7 @@ requires("root", "docker", "tini").describe("on a Docker engine", () => {
     fewKinds: 1,
   })
 
-  // After the suite: an engine that was killed forgets what it had begun.
+  // This comes after the suite: an engine that was killed forgets the starts that it had begun.
   it("leaves no process of a container that the engine does not know", async () => {
     await expect
       .poll(async () => shimsOf(engine()).length - (await engine().containers()).length)

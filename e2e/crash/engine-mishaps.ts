@@ -7,9 +7,9 @@ import type { Mishap } from "./mishaps.ts"
 
 type Engine = Awaited<ReturnType<typeof startEngine>>
 
-/** A sandbox that ended is replaced within this, if prompts wait. */
+/** A sandbox that ended is replaced within this time if prompts wait. */
 const START_MS = 5_000
-/** From when an engine has begun a start until it knows that it was one. */
+/** An engine that has begun a start records it within this time. */
 const WITHIN_START_MS = 150
 
 /** Deaths of an engine. The next engine ends the sandboxes that it finds, or goes on with them. */

@@ -4,16 +4,16 @@ import type { SandboxId } from "@berth/protocol/ids"
 /** The processes around the supervisor of a sandbox, as the host sees them. */
 export interface Inside {
   readonly supervisor: number
-  /** The first one of the sandbox, whose child it is. */
+  /** The first process of the sandbox, whose child the supervisor is. */
   readonly first: number
-  /** The one outside that waits for the first and keeps its log. */
+  /** The process outside that waits for the first one and keeps its log. */
   readonly monitor: number
 }
 
 export const findInside = (sandbox: SandboxId): Inside | undefined => {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     const [program = "", ...args] = read(pid, "cmdline").split("\0")
-    // Each sees the directory of its own link, whatever engine made it. The first process names it, too.
+    // Each supervisor sees the directory of its own link, on every engine. The first process names the supervisor, too.
     if (!program.endsWith("/node") || !args.some((arg) => arg.includes("/supervisor/main")))
       continue
     if (!read(pid, "mountinfo").includes(`/links/${sandbox}/`)) continue
@@ -25,7 +25,7 @@ export const findInside = (sandbox: SandboxId): Inside | undefined => {
 
 const parentOf = (pid: string): number => Number(/\) \S (\d+)/.exec(read(pid, "stat"))?.[1])
 
-/** False: it had ended before. */
+/** Signals a process. Returns false if it had ended before. */
 export const kill = (pid: number | undefined, signal: NodeJS.Signals): boolean => {
   if (pid === undefined) return false
   try {

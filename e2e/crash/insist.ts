@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 
-/** A boot, on a machine that does other things as well, and what is tried again before it. */
+/** Covers a boot on a busy machine, and the attempts before it. */
 export const PATIENCE_MS = 60_000
 
 export const POLL_MS = 50

@@ -8,8 +8,8 @@ import { findInside, type Inside, kill } from "./inside.ts"
 import type { World } from "./world.ts"
 
 /**
- * What may happen at any moment. When it resolves, the server runs again. False: there was nothing to strike, because the sandbox
- * was not there yet or any more.
+ * Something that may happen at any moment. When it resolves, the server runs again. It returns false if there was nothing to
+ * strike, because the sandbox was not there yet or any more.
  */
 export type Mishap = (
   world: World,
@@ -42,7 +42,7 @@ export const MISHAPS: Readonly<Record<string, Mishap>> = {
     return kill(found?.supervisor, "SIGCONT")
   },
   "the sandbox is killed": async (_, sandbox) => kill(insideOf(sandbox)?.first, "SIGKILL"),
-  "what keeps its log is killed, then the sandbox": async (_, sandbox, random) => {
+  "the monitor of the sandbox is killed, then the sandbox": async (_, sandbox, random) => {
     const found = insideOf(sandbox)
     const isStruck = kill(found?.monitor, "SIGKILL")
     await pause(random() * 300)
@@ -60,8 +60,8 @@ const insideOf = (sandbox: SandboxId | undefined): Inside | undefined =>
   sandbox && findInside(sandbox)
 
 /**
- * Another connection takes the place of the server's, and ends. It says what the server has said: nothing is forgotten for it.
- * False: it did not come up, and cut nothing.
+ * Opens a connection that takes the place of the server's, and ends it. It repeats the last number that the server has
+ * seen, so that no event is forgotten. Returns false if it did not come up, and cut nothing.
  */
 const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<boolean> => {
   const link = await findLinks(join(dataDir, "links")).find(sandbox)

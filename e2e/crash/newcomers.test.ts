@@ -8,7 +8,7 @@ import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
 import { onSharedEngine, type World, worldOfFile } from "./world.ts"
 
-/** Steps of a fork in their order: of a sandbox that runs, and of one that is stopped. */
+/** The steps of a fork in their order, of a running sandbox and of a stopped one. */
 const STEPS = {
   running: [
     ...["newcomer.reserved", "snapshot.prepared", "snapshot.frozen", "snapshot.copied"],
@@ -59,7 +59,7 @@ const lookInto = (world: () => World) => {
   return { make, namesIn, seesFile, remove }
 }
 
-/** The server dies at so many steps of forks and of imports; in a whole run, at every step. */
+/** Kills the server at that many steps of forks and of imports; in a whole run, at every step. */
 const dyingServers = (
   world: () => World,
   backend: string,
@@ -67,7 +67,7 @@ const dyingServers = (
 ): void => {
   const { make, namesIn, seesFile, remove } = lookInto(world)
   it.each(sampled(`steps of a fork, ${backend}`, FORKS, few.forks))(
-    "[R1.10] at $step of one that is $state, leaves nothing of the fork, whose name is free again for it and for others",
+    "[R1.10] at $step of a fork of a $state sandbox leaves no files of the fork, whose name is free again",
     async ({ state, step }) => {
       const origin = await make("origin")
       await origin.commands.run("date +%N > kept")
@@ -95,7 +95,7 @@ const dyingServers = (
   )
 
   it.each(sampled(`steps of an import, ${backend}`, IMPORT_STEPS, few.imports))(
-    "at %s of an import, leaves nothing of it, and its name is free again",
+    "at %s of an import leaves no files of it, and its name is free again",
     async (step) => {
       const origin = await make("origin")
       await origin.commands.run("date +%N > kept")
@@ -124,7 +124,7 @@ const dyingServers = (
 
 const leftFiles = (world: () => World): void => {
   const { make, namesIn } = lookInto(world)
-  it("[R1.10] keeps files of no known workspace for a week, then sweeps them, and no others", async () => {
+  it("[R1.10] keeps files without a workspace for a week, then removes them, and no others", async () => {
     const slugs = ["lost", "young", "unknown", "kept"]
     for (const slug of slugs) {
       const sandbox = await make(slug)

@@ -24,7 +24,7 @@ const describeRestored = (world: () => World, backend: string): void => {
   }
 
   sampledCases(`cases of a restored database, ${backend}`, 1, (it) => {
-    it("[R1.9] [R1.10] adopts what lives, and does not believe what it says of running things", async () => {
+    it("[R1.9] [R1.10] adopts a sandbox that the backup lacks, and drops a lease whose command has ended since the backup", async () => {
       const old = await make("old")
       const { id: ended } = await old.commands.start(["sleep", "1000"])
       await world().kill()
@@ -50,7 +50,7 @@ const describeRestored = (world: () => World, backend: string): void => {
       expect(Buffer.from(await again.files.read("kept")).toString()).toBe("still here\n")
     }, 60_000)
 
-    it("[R3.4] runs no prompt again, and says of what is not known any more that it is not", async () => {
+    it("[R3.4] runs no prompt again, interrupts the prompt that ran at the backup, and marks lost events as a gap", async () => {
       const workspace = { slug: "talk", network: { kind: "none" as const } }
       const session = await world().client().sessions.create({ workspace })
       const again = () => world().client().sessions.at(session.id)
@@ -76,7 +76,7 @@ const describeRestored = (world: () => World, backend: string): void => {
       const next = await prompt("cat /workspace/ran")
       let text = ""
       const seen: string[] = []
-      // Whoever saw what the backup does not have is told of the gap, and gets no number twice.
+      // A client that saw events that the backup lacks is told of the gap.
       for await (const { body } of again().events({ after: lastEvent })) {
         seen.push(body.type)
         if (body.type === "message.delta") text += body.text

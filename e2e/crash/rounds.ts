@@ -21,20 +21,20 @@ const REMOVE = [
   ],
 ]
 
-/** What is done while the server dies, and where it may. */
+/** The flows during which the server dies, each with the steps at which it may. */
 const flowsWith = (removal: readonly string[]) => ({
   /** A workspace that has no sandbox gets one. */
   create: CREATE,
-  /** Its workspace has changed, and nobody uses it. */
+  /** The workspace of a sandbox has changed, and the sandbox is not in use. */
   replace: ["stop.begun", ...removal, ...CREATE],
-  /** Its workspace has changed, and somebody does: the crash comes then, or when the use has ended. */
+  /** The workspace of a sandbox in use has changed: the crash comes then, or when the use has ended. */
   drain: ["drain.moved", "stop.begun", ...removal, ...CREATE],
   stop: removal,
-  /** Its workspace has changed while it was paused. */
+  /** The workspace of a sandbox has changed while the sandbox was paused. */
   paused: ["paused", "stop.begun", ...removal, ...CREATE],
-  /** Its workspace is removed. */
+  /** The workspace of a sandbox is removed. */
   remove: [...removal, "removal.closed", "removal.unbooted", "removal.files", "removal.links"],
-  /** A workspace that has no files boots as one that was built before. */
+  /** A workspace without files boots from a prebuild. */
   prebuilt: CREATE,
 })
 
@@ -48,7 +48,7 @@ export const roundsWith = (
     steps.map((step) => ({ flow: flow as Flow, step })),
   )
 
-/** One workspace that lives through many deaths of its server. Each round adds a line to a file of it. */
+/** A workspace that lives through many deaths of its server. Each round adds a line to one of its files. */
 export class Story {
   readonly #world: World
   #lines: string[] = []
@@ -60,7 +60,7 @@ export class Story {
     this.#world = world
   }
 
-  /** A server that was killed and did nothing else shows what has to be there after each round. */
+  /** Takes the stock that is expected after each round: that of a server that was killed and did nothing else. */
   async open(): Promise<void> {
     await insist(() => this.#up())
     await this.#world.restart()
@@ -68,7 +68,7 @@ export class Story {
     this.#stock = await takeSettledStock(this.#world)
   }
 
-  /** Fails if the server did not die at that step. */
+  /** Runs a round. Fails if the server did not die at that step. */
   async round(flow: Flow, step: string): Promise<void> {
     const sandbox = await insist(() => this.#up())
     const line = `${this.#lines.length} ${flow} ${step}`
@@ -80,7 +80,7 @@ export class Story {
     await this.#check(line, flow === "prebuilt" ? "prebuilt" : undefined)
   }
 
-  /** Leaves nothing of the workspace. */
+  /** Removes the workspace's sandbox with its files. */
   async close(): Promise<void> {
     const sandbox = await this.#up()
     await this.#world.client().sandboxes.remove(sandbox.id, { force: true })
@@ -99,7 +99,7 @@ export class Story {
   private async drain(sandbox: Sandbox, step: string): Promise<void> {
     const { id } = await sandbox.commands.start(["sleep", "1000"])
     this.#version += 1
-    // Nobody is cut off for it: the new one is waited for.
+    // The command in the old sandbox is not cut off: the caller waits for the new sandbox.
     const died = this.#dying(step, () => this.#up())
     if (step !== "drain.moved") {
       await expect.poll(async () => (await sandbox.get()).phase).toBe("draining")
@@ -142,7 +142,7 @@ export class Story {
     await this.#dying(step, () => this.#up("prebuilt"))
   }
 
-  /** The removal that was cut short is asked for again, and leaves nothing. */
+  /** Repeats the removal that was cut short. It leaves no sandbox, no link and no top. */
   async #removed({ id }: Sandbox): Promise<void> {
     await insist(() => this.#world.client().sandboxes.remove(id))
     this.#lines = []
@@ -151,7 +151,7 @@ export class Story {
     await expect.poll(() => this.#world.tops()).toEqual([])
   }
 
-  /** Resolves when the server has died at that step of what is called: its caller gets an answer before that, or none. */
+  /** Makes a call, and resolves when the server has died at that step of it. The call is answered before that, or never. */
   async #dying(step: string, call: () => Promise<unknown>): Promise<void> {
     this.#world.dieAt(step)
     const failure = await call().then(
@@ -174,7 +174,7 @@ export class Story {
     return sandbox
   }
 
-  /** Another sandbox in its place: the helpers that a server starts for the first one that it makes are there then, too. */
+  /** Replaces the sandbox, so that every stock has the helpers that a server starts for the first sandbox that it makes. */
   async #again(sandbox: Sandbox): Promise<void> {
     await sandbox.stop()
     const next = await this.#up()
@@ -196,7 +196,7 @@ export class Story {
     await expect
       .poll(() => takeStock(this.#world), { interval: STOCK_EVERY_MS, message: line })
       .toEqual(this.#stock)
-    // The link of the one before stays, for whoever wants to know how it booted.
+    // The link of the previous sandbox stays, so that its boot can still be shown.
     expect(this.#world.links().length, line).toBeLessThanOrEqual(2)
   }
 }

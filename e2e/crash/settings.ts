@@ -6,9 +6,9 @@ export interface ChildSettings {
   readonly dataDir: string
   readonly toolbox: Pick<Toolbox, "id" | "directory">
   readonly backend: BackendChoice
-  /** Where it listened before: those who follow its events find it there again. */
+  /** The port on which the server listened before, where clients that follow its events find it again. */
   readonly port: number
-  /** When sandboxes are paused and stopped that nobody uses. Without it, neither. */
+  /** Changes of the policy. Without them, unused sandboxes are neither paused nor stopped. */
   readonly policy: Partial<Policy>
 }
 

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util"
 import { namesOf } from "@berth/server/backends/embedded/network/names"
 import type { World } from "./world.ts"
 
-/** Everything on the host that leads back to a server and its sandboxes, in words that show what is too much. */
+/** Everything on the host that leads back to a server and its sandboxes, in words that name each leftover. */
 export interface Stock {
   readonly processes: readonly string[]
   readonly mounts: number
@@ -20,13 +20,13 @@ export interface Stock {
   readonly descriptors: readonly string[]
 }
 
-/** The names of all cgroups of a host with many. */
+/** Room for the names of all cgroups of a host with many. */
 const MAX_LIST = 64 * 2 ** 20
 
-/** Looks at the host cost more than most of what is looked for. */
+/** The pause between two looks at the host, as a look takes much processor time. */
 export const STOCK_EVERY_MS = 300
 
-/** Looks in a row that show the same. */
+/** The number of equal looks in a row after which the stock has settled. */
 const SETTLED_LOOKS = 4
 
 export const takeStock = async (world: World): Promise<Stock> => {
@@ -39,14 +39,14 @@ export const takeStock = async (world: World): Promise<Stock> => {
     cgroups: cgroupsOf(marks),
     devices: linesWith("/proc/net/dev", [devicePrefix]),
     rows: rowsOf(dataDir),
-    // The link of a sandbox that is gone stays for a while, for whoever wants to know how it booted.
+    // The link of a sandbox that is gone stays for a while, so that its boot can still be shown.
     links: liveLinksOf(world),
     tops: world.tops().length,
     descriptors: descriptorsOf(world.pid()),
   }
 }
 
-/** The stock when it has come to rest: helpers that a server keeps ready are started after what they are for. */
+/** Takes the stock when it no longer changes: a server starts the helpers that it keeps ready some time later. */
 export const takeSettledStock = async (world: World): Promise<Stock> => {
   let stock = await takeStock(world)
   for (let same = 0; same < SETTLED_LOOKS; ) {
@@ -75,13 +75,13 @@ const processesOf = (marks: readonly string[], server: number): string[] =>
     })
     .toSorted()
 
-/** Others make and remove cgroups meanwhile: what cannot be read any more is gone. */
+/** Counts cgroups. Errors of `find` are ignored, as other tests remove cgroups meanwhile. */
 const cgroupsOf = (marks: readonly string[]): number =>
   spawnSync("find", ["/sys/fs/cgroup", "-type", "d"], { encoding: "utf8", maxBuffer: MAX_LIST })
     .stdout.split("\n")
     .filter((path) => marks.some((mark) => path.includes(mark))).length
 
-/** Rows of what is there now. Decisions and gone sandboxes are left out: the store remembers them. */
+/** Counts rows of existing things. Decisions and gone sandboxes are left out, as the store keeps them. */
 const rowsOf = (dataDir: string): Record<string, number> => {
   const database = new DatabaseSync(join(dataDir, "berth.db"), { readOnly: true })
   const count = (from: string) =>

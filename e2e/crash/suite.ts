@@ -7,22 +7,22 @@ import type { Mishap } from "./mishaps.ts"
 import { roundsWith, Story } from "./rounds.ts"
 import type { World } from "./world.ts"
 
-/** A boot on a busy machine, what is tried again before it, and a look at the host. */
+/** Covers a boot on a busy machine, the attempts before it, and a look at the host. */
 const ROUND_MS = 120_000
 
-/** A mishap of a sandbox that has just ended strikes nothing: it is tried again. */
+/** A mishap that finds no sandbox to strike is tried again. */
 const MAX_TRIES = 10
 
 export interface CrashSuite {
   readonly backend: string
   readonly world: () => World
-  /** By their names. */
+  /** The mishaps by their names. */
   readonly mishaps: Readonly<Record<string, Mishap>>
   /** Steps that only this backend takes to remove a sandbox. */
   readonly removal?: readonly string[]
-  /** How many rounds of each kind a run takes that leaves most out. */
+  /** The numbers of rounds in a run that leaves most out. */
   readonly few: { readonly steps: number; readonly mishaps: number }
-  /** How many of the kinds such a run takes. */
+  /** The number of kinds of rounds in such a run. */
   readonly fewKinds?: number
 }
 
@@ -44,7 +44,7 @@ export const crashSuite = ({
   const kinds = WANTED === undefined ? fewKinds : 2
   sampledCases(`kinds of crash rounds, ${backend}`, kinds, (it) => {
     it(
-      `[R1.6] [R1.9] a server that is killed at ${steps.length} steps of what it does with sandboxes loses no file, takes nothing away that is used, and leaves on the host what was there before`,
+      `[R1.6] [R1.9] a server that is killed at ${steps.length} steps of its work on sandboxes loses no file, removes no sandbox in use, and leaves the host as it was`,
       async () => {
         onTestFailed(() => console.error(world().log().join("\n")))
         const story = new Story(world())
@@ -59,7 +59,7 @@ export const crashSuite = ({
     )
 
     it(
-      `[R1.9] [R3.2] [R3.4] prompts are neither lost nor run twice in ${names.length} mishaps, neither is an event, and the host is left as it was before`,
+      `[R1.9] [R3.2] [R3.4] no prompt and no event is lost or repeated in ${names.length} mishaps, and the host is left as it was`,
       async () => {
         onTestFailed(() => console.error(world().log().join("\n")))
         const conversation = new Conversation(world(), seededFor("prompts and when mishaps come"))

@@ -19,7 +19,7 @@ const CHILD = fileURLToPath(new URL("./child.ts", import.meta.url))
 
 type Server = ChildProcessByStdio<Writable, Readable, Readable>
 
-/** An engine that the sandboxes are on, and what leads to it on the host. */
+/** An engine for the sandboxes, and its traces on the host. */
 export interface WorldEngine {
   readonly backend: ChildSettings["backend"]
   /** Names that stand in mounts, cgroups and commands of its containers, also of those that are gone. */
@@ -33,10 +33,10 @@ const EMBEDDED: WorldEngine = {
   network: "open",
 }
 
-/** A server that has not come in this time to where it was to die does not come there. */
+/** A server that has not reached the step of its death within this time will not reach it. */
 const DEATH_MS = 30_000
 
-/** A data directory, and the server on it, which dies where it is told to. */
+/** Opens a data directory, with a server on it that dies at the step that a test names. */
 export const openWorld = async (
   signal: AbortSignal,
   { backend, marks, network }: WorldEngine = EMBEDDED,
@@ -69,7 +69,7 @@ export const openWorld = async (
   }
 
   const isDead = () => server?.exitCode !== null || server.signalCode !== null
-  /** Fails if somebody else had ended it, or it has ended in another way. */
+  /** Kills the server. Fails if it had ended before, or ends in another way. */
   const kill = async (): Promise<void> => {
     if (server === undefined || isDead()) throw new Error("the server had ended before")
     const ended = once(server, "exit")
@@ -92,11 +92,11 @@ export const openWorld = async (
     pid: () => server?.pid ?? 0,
     client: () => client as Client,
     log: () => log,
-    /** Where it dies, the next time that it comes there. */
+    /** Names the step at which the server dies when it next comes there. */
     dieAt: (step: string) => server?.stdin.write(`${step}\n`),
     isDead,
     kill,
-    /** Resolves when it has killed itself where it was told to. Fails if it does not come there, or ends in another way. */
+    /** Resolves when the server has killed itself at that step. Fails if it does not come there, or ends in another way. */
     death: async () => {
       if (server !== undefined && !isDead())
         await once(server, "exit", { signal: AbortSignal.timeout(DEATH_MS) }).catch((cause) => {
@@ -104,9 +104,9 @@ export const openWorld = async (
         })
       requireKilled()
     },
-    /** After its death. */
+    /** Starts a server after the death of the last one. */
     start,
-    /** Kills it, and starts another. */
+    /** Kills the server, and starts another. */
     restart: async (policy: ChildSettings["policy"] = {}) => {
       await kill()
       await start(policy)
@@ -129,7 +129,7 @@ const entries = (path: string): string[] => (existsSync(path) ? readdirSync(path
 
 export type World = Awaited<ReturnType<typeof openWorld>>
 
-/** One for all tests of a file. */
+/** Opens one world for all tests of a file. */
 export const worldOfFile = (
   engine: () => Promise<WorldEngine> = async () => EMBEDDED,
 ): (() => World) => {

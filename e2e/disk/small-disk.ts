@@ -3,14 +3,14 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync } from 
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-/** New sandboxes are admitted above 1 GB; what is not written costs nothing, for the image is sparse. */
+/** New sandboxes are admitted above 1 GB. Unwritten blocks cost nothing, as the image is sparse. */
 const DISK_BYTES = 2 * 1024 ** 3
 /** New sandboxes are admitted above 40,000, and a test has to use them all up. */
 const INODES = 44_000
 
 export type SmallDisk = ReturnType<typeof makeSmallDisk>
 
-/** A real file system of its own, as small as one can be on which sandboxes are made. */
+/** Makes a real file system, as small as sandboxes allow. */
 export const makeSmallDisk = () => {
   const base = mkdtempSync(join(tmpdir(), "berth-disk-e2e-"))
   const image = join(base, "image")
@@ -24,19 +24,19 @@ export const makeSmallDisk = () => {
     directory,
     /** Everything that was ever written to the disk, as bytes. */
     image,
-    /** Without those that are root's own. */
+    /** The free bytes without those that are kept for root. */
     freeBytes: () => {
       const { bavail, bsize } = statfsSync(directory)
       return bavail * bsize
     },
-    /** With them: 5 % of the disk are root's. */
+    /** The free bytes with those that are kept for root, which are 5 % of the disk. */
     freeBytesOfRoot: () => {
       const { bfree, bsize } = statfsSync(directory)
       return bfree * bsize
     },
     rootsBytes: DISK_BYTES / 20,
     freeInodes: () => statfsSync(directory).ffree,
-    /** To the last inode and the last block, root's own too. */
+    /** Fills the disk to the last inode and the last block, also those that are kept for root. */
     fill: () => {
       mkdirSync(ballast)
       untilFull((number) => closeSync(openSync(join(ballast, `inode-${number}`), "wx")))
@@ -62,6 +62,6 @@ const untilFull = (take: (number: number) => void): void => {
   try {
     for (let number = 0; ; number += 1) take(number)
   } catch {
-    // That was the last.
+    // The last one has been taken.
   }
 }

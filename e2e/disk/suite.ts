@@ -11,12 +11,12 @@ import { makeSmallDisk, type SmallDisk } from "./small-disk.ts"
 
 type Server = Awaited<ReturnType<typeof openServer>>
 
-/** A server, sandboxes and a file system are made beside other tests. */
+/** Covers the making of a server, sandboxes and a file system beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 const DEADLINE_MS = 60_000
 const WAIT = { timeout: DEADLINE_MS, interval: 50 }
 
-/** Takes the disk in leaps that nobody can watch, then everything that becomes free again, for ever. */
+/** Takes the disk in leaps that are too fast to be watched, then everything that becomes free again, for ever. */
 const TAKE_BLOCKS = `
   for size in 1G 256M 64M 16M 4M 1M 256K 64K 16K 4K; do
     n=0; while fallocate -l $size fill-$size-$n; do n=$((n + 1)); done
@@ -29,11 +29,11 @@ const TAKE_INODES = `n=0; while :; do n=$((n + 1)); mkdir d$n; (cd d$n && seq 10
 const STEP_BYTES = 10_000_000
 const WRITE_ON = `while :; do head -c ${STEP_BYTES} /dev/zero >> zero; sleep 0.1; done`
 
-/** Writes so many megabytes, and lives on. */
+/** Writes that many megabytes, and lives on. */
 const writing = (megabytes: number, path = "zero"): string =>
   `head -c ${megabytes}000000 /dev/zero > ${path}; sleep 1000`
 
-/** Nobody who looks at files sees it. */
+/** Fills a file without a name, which a look at files does not find. */
 const TAKE_NAMELESS = "exec 9> gone; rm gone; cat /dev/zero >&9; sleep 1000"
 
 const ATTACKS = [
@@ -45,9 +45,9 @@ const ATTACKS = [
 export interface FullDisk {
   readonly backend: string
   readonly flags: () => readonly string[]
-  /** How many attacks, and how many further cases, a run takes that leaves most out. */
+  /** The numbers of attacks and of further cases in a run that leaves most out. */
   readonly few: { readonly attacks: number; readonly cases: number }
-  /** Whether sandboxes leave alone what the file system keeps for root. */
+  /** Whether sandboxes cannot take the blocks that the file system keeps for root. */
   readonly sparesRoot: boolean
 }
 
@@ -71,7 +71,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
       await box.ready({ deadlineMs: DEADLINE_MS })
       return box
     }
-    /** As the server has noted it. */
+    /** The bytes that a sandbox takes, as the server has noted them. */
     const measuredBytes = ({ id }: Sandbox): number => {
       const noted = readFileSync(join(server.dataDir, "disk-usage.json"), "utf8")
       const all = JSON.parse(noted) as { sandbox: string; bytes: number }[]
@@ -86,12 +86,12 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
       )
 
     it.each(sampled(`ways to fill a disk, ${backend}`, ATTACKS, few.attacks))(
-      "is taken back from the sandbox that took its $what, while its neighbours go on",
+      "has the sandbox halted that took its $what until a person makes room, while its neighbour goes on",
       async ({ script }) => {
         disk.clear()
         const neighbour = await up("neighbour")
         await neighbour.hold({ holder: "a person" })
-        // More than is left for the other one to take.
+        // The neighbour takes more than it leaves for the filler.
         await neighbour.commands.run("fallocate -l 1100M large")
         await expect.poll(() => measuredBytes(neighbour), WAIT).toBeGreaterThan(1_000_000_000)
         const filler = await up("filler")
@@ -102,7 +102,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
           action: "keep",
           reason: expect.stringContaining("disk"),
         })
-        // The disk is full until the judgement is over, and the server has given up a part of its reserve.
+        // The disk is full until the server has found the filler and given up a part of its reserve.
         const said = () =>
           neighbour.commands.run("echo alive").catch(({ code }) => ({ stdout: code }))
         await expect.poll(async () => (await said()).stdout, WAIT).toBe("alive\n")
@@ -123,7 +123,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
 
     sampledCases(`further cases of a full disk, ${backend}`, few.cases, (further) => {
       further(
-        "lets sandboxes be stopped and removed, a server start, and says why none is made",
+        "lets sandboxes be stopped and removed and a server start, and has new sandboxes refused with the reason",
         async () => {
           disk.clear()
           const [stopped, forced, removed, kept] = await Promise.all([
@@ -147,7 +147,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
           await stopped.stop()
           await forced.stop({ force: true })
           await removed.remove({ force: true })
-          // All stand still for a moment while it is found out who fills the disk.
+          // All sandboxes stand still for a moment while the server finds out which one fills the disk.
           const ended = { stopped: "gone", forced: "gone", kept: "ready" }
           await expect.poll(phases, WAIT).toMatchObject(ended)
 
@@ -165,7 +165,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
       )
 
       further(
-        "is taken by a sandbox as far as its workspace may, and a person can free room in it",
+        "is taken by a sandbox up to the limits of its workspace, and a person can free room in it",
         async () => {
           disk.clear()
           const isHalted = (box: Sandbox) => expect.poll(async () => (await box.get()).halted, WAIT)
@@ -192,7 +192,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
           const shown = (await server.berth(["ps"])).stdout.toString()
           expect(shown).toMatch(/bounded +halted +\S.* its files take .* limits\.diskBytes allows/)
 
-          // It stands still, and more room lets it go on as it was.
+          // The sandbox stands still, and a higher limit lets it go on as it was.
           expect(leftBytes - disk.freeBytes()).toBeLessThan(2 * STEP_BYTES)
           await up("bounded", { ...limits, diskBytes: 300_000_000 })
           await isHalted(bounded).toContain("of the 300 MB")
@@ -200,7 +200,7 @@ export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) 
           expect((await bounded.commands.get(writer.id)).exit).toBeNull()
           await bounded.remove({ force: true })
 
-          // A file without a name is found by whoever has it open.
+          // The server finds a file without a name by the process that has it open.
           await sly.commands.start(`exec 9> gone; rm gone; ${writing(200, "/dev/fd/9")}`)
           const session = await server.client().sessions.create({ workspace: "many" })
           await session.prompt(TAKE_INODES)

@@ -14,11 +14,11 @@ import { openServer } from "../sandboxes/server.ts"
 import { statesOf, textOf } from "../sessions/read-events.ts"
 import { processesOf, startEngine } from "./engine.ts"
 
-/** An engine starts, a toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the start of an engine, the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 const DEADLINE_MS = 60_000
 
-/** Reads what a terminal shows until these words are there; gives the rest of it. */
+/** Reads a terminal's output until these words are there, and returns the rest of it. */
 const shownUntil = async (
   output: AsyncIterable<Uint8Array>,
   words: string,
@@ -58,7 +58,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     }
   }, STAGE_DEADLINE_MS)
 
-  it("[R2.3] has the repo, what its hooks made, and an image that knows nothing of Berth", async () => {
+  it("[R2.3] has the repo, the files that its hooks made, and the image as it is in the engine", async () => {
     expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
     expect(await box.files.readText("app/README")).toBe("hello\n")
     expect(await box.files.readText("app/made-by-start")).toBe("set up\n1000\n")
@@ -109,7 +109,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     further(
-      "runs prompts of the shell agent, and tells what they write",
+      "runs prompts of the shell agent, and reports their output",
       async () => {
         const signal = new AbortController().signal
         const image = engine.image
@@ -149,7 +149,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     })
 
     further(
-      "[R1.9] goes on when the server is killed, and is taken up by the next one",
+      "[R1.9] goes on when the server is killed, and is adopted by the next server",
       async () => {
         const { id } = await box.commands.start("echo before; exec sleep 1000")
         await server.kill()
@@ -164,7 +164,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     further(
-      "[R1.13] gives a workspace its caches, and leaves one out that is somebody else's, with a warning",
+      "[R1.13] gives a workspace its caches, and leaves out a cache whose volume is not Berth's, with a warning",
       async () => {
         const { installation } = (await box.get()).identity
         const foreign = `berth-${installation}-cached-go`
@@ -199,7 +199,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     further(
-      "takes the image that is named, and says that it is not there, in the engine's words",
+      "takes the named image, or says in the engine's words that there is none",
       async () => {
         const up = (image: string) =>
           server.berth(["up", "--name", "other", "--network", "none", "--image", image])
@@ -213,7 +213,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     further(
-      "answers before its engine does, and has sandboxes when that is there",
+      "has a server that answers before its engine does, and lists sandboxes once the engine is there",
       async () => {
         const late = join(server.base, "late.sock")
         const flags = ["--backend", "docker", "--engine", `unix://${late}`, "--image", engine.image]
@@ -238,7 +238,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     further(
-      "[R1.8] leaves nothing when it is removed",
+      "[R1.8] leaves no process, container, volume or folder when it is removed",
       async () => {
         const made = await server.berth(["up", "--name", "short", "--network", "none"])
         const id = made.stdout.toString().trim()
@@ -257,7 +257,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
   })
 
-  describe("what ends", () => {
+  describe("a sandbox whose engine starts again", () => {
     let outlived: string
     it(
       "[R1.9] [R3.4] goes on with its prompt and its terminal through a restart of the engine with live-restore, and can then be stopped and removed",
@@ -317,7 +317,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     it(
-      "[R3.5] leaves its files to the next one after an engine was killed and took it along",
+      "[R3.5] leaves its files to the next sandbox when its engine was killed and ended it",
       async () => {
         await box.files.write("kept", "kept\n")
         await box.files.write("app/new", "new\n")
@@ -331,7 +331,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
         expect(next.id).not.toBe(box.id)
         expect(await next.files.readText("kept")).toBe("kept\n")
         expect(await next.files.readText("app/new")).toBe("new\n")
-        // Engines before 23 kept the empty volumes of the one that had outlived their restart until now.
+        // Engines before 23 kept the empty volumes of the sandbox that had outlived their restart until now.
         const named = async () => (await engine.volumes()).map(({ Name }) => Name)
         await expect
           .poll(async () => (await named()).filter((each) => each.includes(outlived)))

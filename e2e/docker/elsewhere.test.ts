@@ -19,7 +19,7 @@ import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { startEngine } from "./engine.ts"
 
-/** An engine starts, a toolbox is built and sent there, and sandboxes boot beside other tests. */
+/** Covers the start of an engine, a toolbox that is built and sent there, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 const DEADLINE_MS = 60_000
 
@@ -68,7 +68,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
     })
 
     it(
-      "[R1.9] is taken up by the next server when one is killed",
+      "[R1.9] has its sandbox adopted by the next server when one is killed",
       async () => {
         const { id } = await box.commands.start("exec sleep 1000")
         await server.kill()
@@ -85,7 +85,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
         .flatMap((addresses) => addresses ?? [])
         .find(({ address }) => address.startsWith("10.215."))
       const port = Number(new URL(engine.tcp).port)
-      // As if the engine listened on all of its addresses.
+      // With this proxy, the engine seems to listen on all of its addresses.
       const exposing = createServer((outer) => {
         const inner = connect(port, "127.0.0.1")
         pipeline(outer, inner, outer, () => {})
@@ -101,7 +101,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
       }
     })
 
-    it("has its token in nothing that the engine tells of it", async () => {
+    it("has no token of a sandbox in its own description of the container", async () => {
       const tokens = readdirSync(server.dataDir, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile() && entry.name === LINK.token)
         .map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8").trim())
@@ -112,7 +112,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
     })
 
     it(
-      "[R3.5] leaves nothing of a stopped sandbox but the workspace's files, for the next one",
+      "[R3.5] leaves nothing of a stopped sandbox but the workspace's files, for the next sandbox",
       async () => {
         await box.files.write("kept", "kept\n")
         expect(await server.berth(["stop", box.id])).toMatchObject({ status: 0 })
@@ -193,7 +193,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
     })
   })
 
-  it("is told in its description, and refuses what only this host's files and rules would give", async () => {
+  it("is named in the backend's description, and refuses mounts of the host's files and sandboxes without a network", async () => {
     const installation = newId.installation()
     const address = parseEngineAddress(engine.tcp)
     if (address === undefined) throw new Error("no address")

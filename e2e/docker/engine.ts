@@ -27,7 +27,7 @@ interface VolumeList {
 /** The engine that the tests of a run share, for those that neither restart nor configure it. */
 export const useSharedEngine = async () => engineFor(await sharedEngine())
 
-/** An engine of its own; `files` of the host are in its image, too. */
+/** Starts a separate engine. Its image also has these `files` of the host. */
 export const startEngine = async ({
   files = [],
   ...options
@@ -45,9 +45,9 @@ const engineFor = (engine: EngineWithImage) => {
   }
   return {
     ...engine,
-    /** What makes a server use it. */
+    /** The flags of a server that uses the engine. */
     flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
-    /** The same for what opens a backend itself. */
+    /** The same for code that opens a backend itself. */
     choice: { name: "docker", engine: { socketPath: engine.socket }, image } as const,
     containers: async () => (await ask("/containers/json?all=1")) as Container[],
     /** The answer of `inspect` for a container, as one text. */

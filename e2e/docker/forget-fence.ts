@@ -5,8 +5,8 @@ import { networkNames } from "@berth/server/backends/docker/network/names"
 const DEADLINE_MS = 30_000
 
 /**
- * Takes the fence of an installation on Docker away, which outlives its server. nft reads all tables of the host at each call: left
- * ones made the tests after them several times slower.
+ * Takes the fence of an installation on Docker away, which outlives its server. nft reads all tables of the host at
+ * each call: tables that were left made later tests several times slower.
  */
 export const forgetFence = (installation: InstallationId): Promise<void> =>
   dropFence(networkNames(installation), AbortSignal.timeout(DEADLINE_MS))

@@ -7,7 +7,7 @@ import { failedBoots } from "./failed-boot.ts"
 import { gitJourneys } from "./git.ts"
 import { type Case, type Server, STAGE_DEADLINE_MS } from "./journey.ts"
 
-/** Journeys that take turns on one server of a backend. */
+/** Adds the tests of journeys that take turns on one server of a backend. */
 const suite = (
   flags: () => Promise<readonly string[]>,
   choose: (server: () => Server) => readonly Case[],

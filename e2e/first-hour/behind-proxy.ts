@@ -7,13 +7,13 @@ type Server = Awaited<ReturnType<typeof openServer>>
 
 const CLONE =
   "rm -rf app && git clone --quiet https://git.company.test/app.git app && git -C app rev-parse HEAD"
-/** Without the machine's own npmrc, which is below /usr and may name a list of authorities in the place of all others. */
+/** Installs without the machine's own npmrc, which is below /usr and may replace all authorities by a list of its own. */
 const INSTALL = `
 mkdir -p project && cd project && echo '{}' > package.json
 npm install --globalconfig /dev/null --registry https://npm.company.test/ --no-audit --no-fund --no-update-notifier --fetch-retries 0 company-greeting
 node -p 'require("company-greeting")'`
 
-/** Git and npm in a sandbox of a host that reaches the world through a company's proxy. */
+/** Cases of git and npm in a sandbox of a host that reaches the world through a company's proxy. */
 export const behindProxy = (stage: () => { server: Server; company: Company }): readonly Case[] => {
   const workspaceOf = (slug: string, repos: { url: string }[] = []) => {
     const { allow } = stage().company

@@ -1,7 +1,8 @@
 /**
- * A company's network: git repos and a registry of packages behind HTTPS, which nobody reaches but through its proxy. Runs in a
- * network namespace of its own. Its argument is a directory with `key.pem` and `cert.pem`, the repos in `git` and the answers of the
- * registry in `npm`. Writes a line when it is ready, and one for each connection that the proxy makes.
+ * A company's network: git repos and a registry of packages behind HTTPS, which are reached through its proxy alone.
+ * Runs in a network namespace of its own. Its argument is a directory with `key.pem` and `cert.pem`, the repos in
+ * `git` and the answers of the registry in `npm`. Writes a line when it is ready, and one for each connection that the
+ * proxy makes.
  */
 import { once } from "node:events"
 import { readFileSync } from "node:fs"

@@ -12,7 +12,7 @@ const exec = promisify(execFile)
 
 const PROXY_PORT = 3128
 
-/** One network for each process of the tests: two addresses, the machine's and the company's. */
+/** Chooses a network for each process of the tests: two addresses, the machine's and the company's. */
 const addresses = (): readonly [string, string] => {
   const block = `10.217.${process.pid & 255}`
   const first = ((process.pid >> 8) & 63) * 4
@@ -21,7 +21,7 @@ const addresses = (): readonly [string, string] => {
 
 export type Company = Awaited<ReturnType<typeof openCompany>>
 
-/** A company whose servers are reached through its proxy alone, and have certificates of its own authority. */
+/** Opens a company whose servers are reached through its proxy alone, and have certificates of its own authority. */
 export const openCompany = async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-company-"))
   await makeCertificates(directory)
@@ -55,12 +55,12 @@ export const openCompany = async () => {
     const [tool = "", ...args] = line.split(" ")
     await exec(tool, args)
   }
-  /** Where its people have the certificate of its authority, and where the tests put it when they have. */
+  /** The path of the certificate of the company's authority, which `install` puts there. */
   const installed = join(directory, "installed.pem")
   return {
     asked,
     commit,
-    /** The only address of it that a workspace has to allow. */
+    /** The company's only address that a workspace has to allow. */
     allow: [`${proxy}/32`],
     variables: {
       HTTPS_PROXY: `http://${proxy}:${PROXY_PORT}`,
@@ -76,7 +76,7 @@ export const openCompany = async () => {
   }
 }
 
-/** An authority, and a certificate of it for the company's names. */
+/** Makes an authority, and a certificate of it for the company's names. */
 const makeCertificates = async (directory: string): Promise<void> => {
   const openssl = (...args: string[]) => exec("openssl", args, { cwd: directory })
   const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -122,7 +122,7 @@ export const npmFiles = async (): Promise<string[]> => {
 
 const PACKAGE = { name: "company-greeting", version: "1.0.0", main: "index.js" }
 
-/** A package as a registry has it. */
+/** Makes a package as a registry has it. */
 const makePackage = async (directory: string): Promise<void> => {
   const place = join(directory, "npm")
   mkdirSync(join(place, "package"), { recursive: true })

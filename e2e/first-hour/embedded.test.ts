@@ -11,7 +11,7 @@ import { sameName } from "./journeys/same-name.ts"
 import { words } from "./journeys/words.ts"
 import { useMachine } from "./newcomer.ts"
 
-/** In an order in which each leaves the machine as the next one expects it, whichever of them run. */
+/** The journeys in their order. Each leaves the machine as the next one expects it, whichever are drawn. */
 const JOURNEYS = [
   ...ON_EVERY_BACKEND,
   conversations,

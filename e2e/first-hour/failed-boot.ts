@@ -12,7 +12,7 @@ export const failedBoots = (server: () => Server): readonly Case[] => {
 
   return [
     {
-      title: "leaves nothing of a directory that is no repo",
+      title: "a directory that is no repo is refused, and leaves no sandbox, workspace or layer",
       work: async () => {
         const plain = join(server().base, "plain")
         mkdirSync(plain)
@@ -33,7 +33,7 @@ export const failedBoots = (server: () => Server): readonly Case[] => {
     },
     {
       title:
-        "[R2.9] lets people look into a boot that failed and mend it there, fork it as it stands, and retry it",
+        "[R2.9] a failed boot can be looked into, mended in its sandbox, forked as it stands, and retried",
       work: async () => {
         const { base } = server()
         const repo = makeRepo(join(base, "app"), {
@@ -82,7 +82,7 @@ export const failedBoots = (server: () => Server): readonly Case[] => {
         )
         expect(list.map(({ stdout }) => stdout)).toEqual(["begun\ndone\n", "begun\ndone\n"])
         expect(await berth("rm", "app", "copy")).toMatchObject({ status: 0 })
-        // What a hook writes can hold secrets: the server passes it on, and logs none of it.
+        // A hook's output can hold secrets: the server passes it on, and logs none of it.
         expect(server().log.filter((line) => line.includes("no compiler"))).toEqual([])
       },
     },

@@ -25,7 +25,7 @@ export const gitJourneys = (server: () => Server): readonly Case[] => {
 
   return [
     {
-      title: "tells uncommitted changes on up, and brings them with --dirty",
+      title: "`berth up` tells of uncommitted changes, and brings them with --dirty",
       work: async () => {
         removeInTheEnd("dirty")
         const repo = makeRepo(at("dirty"), { "README.md": "one\n" })
@@ -42,7 +42,7 @@ export const gitJourneys = (server: () => Server): readonly Case[] => {
 
     {
       title:
-        "has a shallow clone as shallow, adds a partial one of a private HTTP remote whole, and keeps it when it is no longer named",
+        "a sandbox has a shallow clone as shallow, gets a partial clone of a private HTTP remote whole, and keeps it when it is no longer named",
       work: async () => {
         removeInTheEnd("two")
         mkdirSync(at("served"))
@@ -93,7 +93,7 @@ export const gitJourneys = (server: () => Server): readonly Case[] => {
 
     {
       title:
-        "has submodules with relative URLs, commits inside as the person on the host, and brings the work back by fetch and apply",
+        "a sandbox has submodules with relative URLs, its commits are the person's on the host, and fetch and apply bring its work back",
       work: async () => {
         removeInTheEnd("work")
         makeRepo(at("lib"), { "lib.txt": "lib\n" })

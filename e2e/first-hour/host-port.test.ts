@@ -16,11 +16,11 @@ import { behindProxy } from "./behind-proxy.ts"
 import { type Company, npmFiles, openCompany } from "./company.ts"
 import type { Case } from "./journey.ts"
 
-/** A toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 
 const MIB = 1024 * 1024
-/** More than the buffers on the way hold. */
+/** More bytes than the buffers on the way hold. */
 const LARGE_BYTES = MIB * sized("MiB to and from a port of the host", { few: 8, all: 32 })
 const LARGE = Buffer.alloc(LARGE_BYTES, "0123456789abcdef")
 const DIGEST = createHash("sha256").update(LARGE).digest("hex")
@@ -30,7 +30,7 @@ const answerTo = (url: string | undefined, body: Buffer): string | Buffer => {
   return body.length === 0 ? "the host" : createHash("sha256").update(body).digest("hex")
 }
 
-/** What a model's server would be: on the loopback of the host, and nowhere else. */
+/** Starts a server on the host's loopback alone, as a model's server may be. */
 const listenOnHost = async (port = 0): Promise<Server> => {
   const server = createServer((request, response) => {
     void buffer(request).then((body) => response.end(answerTo(request.url, body)))
@@ -55,7 +55,7 @@ const got = Buffer.from(await response.arrayBuffer())
 const { createHash } = await import("node:crypto")
 console.log(got.length > 100 ? createHash("sha256").update(got).digest("hex") : String(got))`
 
-/** A shell's words that succeed once something answers there. */
+/** A shell command that succeeds if something answers at the port. */
 const connectTo = (port: number): string =>
   `/opt/berth/bin/node -e 'fetch("http://127.0.0.1:${port}").catch(() => process.exit(1))'`
 
@@ -63,7 +63,7 @@ type Stage = Awaited<ReturnType<typeof openServer>>
 
 type Choose = (all: readonly Case[]) => readonly Case[]
 
-/** Journeys on one backend, and `further` ones. With the network `open`, the server's host is in a company. */
+/** Adds the journeys on one backend, and `further` ones. With the network `open`, the server's host is in a company. */
 const suite = (
   network: "none" | "open",
   choose: Choose,
@@ -99,7 +99,7 @@ const suite = (
     const flags = ["--network", network, "--host-port", String(portOf(host))]
     const made = await berth("up", "--name", "model", ...flags)
     expect(made, made.stderr).toMatchObject({ status: 0 })
-    // The company's authority is not installed yet. Without a network, nobody would miss it.
+    // The company's authority is not installed yet. Without a network, no warning says so.
     expect(/^warning: .* NODE_EXTRA_CA_CERTS/m.test(made.stderr)).toBe(network === "open")
   }
   const fetchInside = (port: number, path = "/", ...more: string[]) => {
@@ -127,7 +127,7 @@ const suite = (
     },
     {
       title:
-        "is cut off while nothing listens on the host, and by a killed server, and works when they are back",
+        "is refused with one warning while nothing listens on the host, and works again afterwards, also after the server was killed",
       work: async () => {
         await up()
         const port = portOf(host)
@@ -149,20 +149,23 @@ const suite = (
       },
     },
     {
-      title: "refuses the server's own port, and leaves no workspace behind",
+      title: "refuses the server's own port, and leaves no sandbox and no workspace behind",
       work: async () => {
         const { port } = new URL(stage.access().url)
         const refused = await berth("up", "--name", "model", "--host-port", port)
         expect(refused.status).not.toBe(0)
         expect(refused.stderr).toContain(`port ${port} of the host is where this server listens`)
         expect(JSON.parse((await berth("ps", "--json")).stdout)).toEqual({ sandboxes: [] })
+        await expect(stage.client().workspaces.get("model")).rejects.toMatchObject({
+          code: "not_found",
+        })
       },
     },
   ]
   for (const { title, work } of choose([...cases, ...further])) it(title, work)
 }
 
-/** A server of a host that a company's proxy leads out of, for the journeys behind it as well. */
+/** Adds the journeys on a host that reaches the world through a company's proxy, with those behind the proxy. */
 const suiteInCompany = (
   network: "none" | "open",
   choose: Choose,

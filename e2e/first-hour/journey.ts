@@ -1,7 +1,7 @@
 import { expect } from "vitest"
 import type { openServer } from "../sandboxes/server.ts"
 
-/** An engine starts, a toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the start of an engine, the making of a toolbox, and boots beside other tests. */
 export const STAGE_DEADLINE_MS = 180_000
 
 export type Server = Awaited<ReturnType<typeof openServer>>

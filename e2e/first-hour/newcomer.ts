@@ -10,23 +10,23 @@ import { keepScreen } from "./screens.ts"
 
 const ROOT = join(import.meta.dirname, "../..")
 
-/** An engine starts, a toolbox is put together, sandboxes boot and agents start, beside other tests. */
+/** Covers the start of an engine, a toolbox, boots, and starts of agents, beside other tests. */
 const DEADLINE_MS = 180_000
 
 export const CTRL_C = "\x03"
 
 /** A newcomer at a terminal, in a home of their own. */
 export interface Newcomer {
-  /** Where they stand when a terminal opens. */
+  /** The current folder when a terminal opens. */
   readonly home: string
-  /** Where the server keeps its data. */
+  /** The server's data directory. */
   readonly dataDir: string
-  /** Types a line, which has to end with this status, and gives what the screen showed for it. */
+  /** Types a line, which has to end with this status, and returns the text that the screen showed for it. */
   sees(line: string, options?: Expected): Promise<string>
 }
 
 interface Expected {
-  /** Of the line's exit; 0 where it is not said. */
+  /** The exit status of the line. Default: 0. */
   readonly status?: number
   readonly meanwhile?: Meanwhile
 }
@@ -65,7 +65,7 @@ export const useMachine = ({ name: backend, open }: Backend): Machine => {
       BERTH_PORT: "0",
       // The screens are kept as text.
       NO_COLOR: "1",
-      // The machine's way to its registry, and what was fetched from there before.
+      // The machine's access to its registry, and its cache of packages.
       NODE_EXTRA_CA_CERTS,
       NPM_CONFIG_USERCONFIG: join(homedir(), ".npmrc"),
       NPM_CONFIG_CACHE: join(homedir(), ".npm"),
@@ -76,7 +76,7 @@ export const useMachine = ({ name: backend, open }: Backend): Machine => {
 
   beforeAll(async () => {
     base = mkdtempSync(join(tmpdir(), "berth-newcomer-"))
-    // Sandboxes have their files below it, and are nobody outside.
+    // Sandboxes have their files below it, and their users have no rights outside.
     chmodSync(base, 0o711)
     for (const directory of ["home", "state", "state/berth"])
       mkdirSync(at(directory), { mode: 0o711 })

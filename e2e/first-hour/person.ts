@@ -7,18 +7,18 @@ export type Meanwhile = (person: Person) => Promise<void>
 export interface Person {
   /** Types keys. */
   type(keys: string): void
-  /** Resolves when the screen shows it, after what was typed last. */
+  /** Resolves when the screen shows the pattern, after the line that was typed last. */
   see(pattern: RegExp): Promise<RegExpExecArray>
 }
 
-/** What a person gets for a line. */
+/** The answer to a line. */
 export interface Answer {
   /** The text that the screen shows below the line. */
   readonly shown: string
   readonly status: number
 }
 
-/** A person takes a command that shows nothing new for so long for stuck. Sandboxes boot beside other tests in less. */
+/** A command that shows nothing new for this long is taken for stuck. A boot beside other tests takes less. */
 const PATIENCE_MS = 90_000
 
 /** A person at a terminal with bash in it, who types one line after another. */
@@ -31,7 +31,7 @@ export const sitAtBash = (env: NodeJS.ProcessEnv) => {
       const shown = terminal.shown()
       const found = pattern.exec(shown.slice(typedAt))
       if (found !== null) return found
-      // More than there was.
+      // Waits for more text than there was.
       await Promise.race([
         terminal.see(new RegExp(`^[^]{${shown.length + 1}}`)),
         outOfPatience(`${pattern} does not come after\n${shown.slice(typedAt)}`),
@@ -58,7 +58,7 @@ export const sitAtBash = (env: NodeJS.ProcessEnv) => {
       .replace(/\n?\d+> $/, "")
       .split("\n")
     const before = terminal.shown().length
-    // Written in two parts, so that what is typed is told from what is said.
+    // The word is written in two parts, so that the typed line is not taken for output.
     await enter(`echo "sta""tus=$?"`)
     const status = Number(/status=(\d+)/.exec(terminal.shown().slice(before))?.[1] ?? Number.NaN)
     return { shown: shown.join("\n"), status }
@@ -70,7 +70,7 @@ export const sitAtBash = (env: NodeJS.ProcessEnv) => {
       (await told(line, meanwhile)).status,
     /** The whole text that the screen has shown. */
     screen: () => plain(terminal.shown()),
-    /** Closes the window, with what runs in it. */
+    /** Closes the window, with the processes in it. */
     close: terminal.close,
   }
 }

@@ -9,7 +9,7 @@ import { startProcess } from "../run/process.ts"
 import { openServer } from "../sandboxes/server.ts"
 import type { Case } from "./journey.ts"
 
-/** A toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
 const PARTS = ["root", "crunOrRunc", "conmon", "tini", "userNamespaces"] as const
@@ -35,7 +35,7 @@ requires(...PARTS).describe("prompts in the first hour", () => {
   const cases: readonly Case[] = [
     {
       title:
-        "removes a session that is named, refuses one whose prompt runs, and stops that one when forced",
+        "`sessions rm` removes a named session, and one whose prompt runs only when it is forced",
       work: async () => {
         const idle = (await berth("run", "--detach", "true")).stdout.trim()
         await berth("run", "--session", idle, "--no-diff", "true")
@@ -55,7 +55,7 @@ requires(...PARTS).describe("prompts in the first hour", () => {
       },
     },
     {
-      title: "lists the sessions of a removed workspace as closed",
+      title: "`sessions` lists the sessions of a removed workspace as closed",
       work: async () => {
         await berth("run", "--detach", "true")
         await berth("rm", "app", "--force")
@@ -64,7 +64,7 @@ requires(...PARTS).describe("prompts in the first hour", () => {
     },
     {
       title:
-        "runs a command in the sandbox of a workspace with another agent, which stays as it is",
+        "`run` with another agent runs in the workspace's sandbox, and leaves the workspace's agent as it is",
       work: async () => {
         const up = await berth("up", "--json", "--agent", "opencode")
         const run = await berth("run", "--no-diff", "--agent", "shell", "pwd")

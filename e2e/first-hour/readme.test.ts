@@ -15,7 +15,7 @@ import { keepScreen } from "./screens.ts"
 const ROOT = join(import.meta.dirname, "../..")
 const [DEMO = [], TESTS = [], PATH = [], USE = [], PROMPTS = []] = readmeBlocks("sh")
 
-/** Sandboxes boot, agents start and two toolboxes are put together, beside other tests. */
+/** Covers boots, starts of agents and the making of two toolboxes, beside other tests. */
 const DEADLINE_MS = 180_000
 
 const MODEL_PORT = 4_199
@@ -52,7 +52,7 @@ const DRAWN = PROMPTS.filter((line) => !ofAgent(line) || AGENTS.includes(line))
 
 const CTRL_C = "\x03"
 
-/** Commands that last until the person ends them, and what the person does meanwhile. */
+/** Commands that last until the person ends them, and the person's acts meanwhile. */
 const MEANWHILE: readonly (readonly [RegExp, Meanwhile])[] = [
   [
     /^berth shell /,
@@ -78,7 +78,7 @@ const MEANWHILE: readonly (readonly [RegExp, Meanwhile])[] = [
   ],
 ]
 
-/** A command that a person ends by Ctrl-c ends with that, or in order. */
+/** The statuses of a command that a person ends by Ctrl-C: it ends in order, or by the signal. */
 const ENDS_WELL = new Set([0, 130])
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("the README", () => {
@@ -90,7 +90,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("the
     const dataDir = join(base, "data")
     for (const directory of ["data", "home", "checkout", "checkout/bin"])
       mkdirSync(join(base, directory), { mode: 0o711 })
-    // In the place of the checkout, so that what the commands write does not lie in it.
+    // This folder stands in for the checkout, and keeps the files of the commands out of it.
     symlinkSync(join(ROOT, "bin/berth"), join(base, "checkout/bin/berth"))
     takeToolbox = await giveToolbox(dataDir)
     makeRepo(join(base, "checkout/my-repo"), await repoFiles())
@@ -148,7 +148,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("the
       await runAll(DRAWN)
       // Codex, where it has to ask, gives its model no tools, and the scripted model takes that for a question for a title.
       const fixed = AGENTS.filter((line) => !line.includes("codex"))
-      // The log says it again.
+      // The log repeats the text.
       const [shown = ""] = person.screen().split("berth log my-repo")
       expect(shown.match(/^The test is fixed\.$/gm) ?? []).toHaveLength(fixed.length)
       expect(shown.match(/^succeeded$/gm)).toHaveLength(AGENTS.length + 2)

@@ -57,7 +57,7 @@ const SOUND: Readonly<Record<string, string>> = {
   "e2e/serve.test.ts": 'import "vitest"\nimport "@berth/app/api/serve"\nawait import(name)',
 }
 
-/** What is found when these files are added to the sound project, or replace files of it. */
+/** Returns the problems of the sound project when these files are added to it or replace files of it. */
 const check = (files: Readonly<Record<string, string>> = {}) =>
   checkImports(new Map(Object.entries({ ...SOUND, ...files })), RULES)
 
@@ -81,12 +81,12 @@ describe("checkImports", () => {
       )
     })
 
-    it("refuses it to tests as well", () => {
+    it("refuses such an import to tests as well", () => {
       const problems = check({ "packages/base/src/a.test.ts": 'import "@berth/app/main"' })
       expect(problems).toEqual([expect.stringContaining("app is not for base")])
     })
 
-    it("holds the exception to its one module, loaded on demand", () => {
+    it("allows the exception only for its one module, loaded on demand", () => {
       expect(check({ "packages/tool/src/a.ts": 'import "@berth/app/main"' })).toEqual([
         'packages/tool/src/a.ts:1 imports "@berth/app/main": loaded on demand only: by import(), or by import type',
       ])
@@ -148,13 +148,13 @@ describe("checkImports", () => {
       ])
     })
 
-    it("refuses what one place would get through another's folder name", () => {
+    it("refuses a folder below a place that may be imported", () => {
       expect(
         check({ "packages/app/src/api/a.ts": 'import "../engines/docker/engine.ts"' }),
       ).toEqual([expect.stringContaining("engines/docker is not for api")])
     })
 
-    it("keeps siblings strangers", () => {
+    it("refuses imports between siblings", () => {
       const file = "packages/app/src/engines/docker/a.ts"
       expect(check({ [file]: 'import "../embedded/engine.ts"' })).toEqual([
         `${file}:1 imports "../embedded/engine.ts": engines/embedded is not for engines/docker, ` +
@@ -162,7 +162,7 @@ describe("checkImports", () => {
       ])
     })
 
-    it("keeps what siblings share from knowing them", () => {
+    it("refuses imports of siblings by the files that they share", () => {
       expect(check({ "packages/app/src/engines/a.ts": 'import "./docker/engine.ts"' })).toEqual([
         expect.stringContaining("engines/docker is not for engines"),
       ])
@@ -188,7 +188,7 @@ describe("checkImports", () => {
       ])
     })
 
-    it("lets nobody import main", () => {
+    it("refuses every import of main", () => {
       expect(check({ "packages/app/src/api/a.ts": 'import "../main.ts"' })).toEqual([
         expect.stringContaining("main is not for api"),
       ])
@@ -211,14 +211,14 @@ describe("checkImports", () => {
       expect(check({ "packages/app/src/store/open.test.ts": source })).toEqual([])
     })
 
-    it("are imported by nobody", () => {
+    it("are imported by no other file", () => {
       const files = { "packages/app/src/store/a.test.ts": "" }
       expect(check({ ...files, "packages/app/src/store/a.ts": 'import "./a.test.ts"' })).toEqual([
         expect.stringContaining("nothing imports a test"),
       ])
     })
 
-    it("share contract.ts, which may import what they may", () => {
+    it("share contract.ts, which may import what tests may import", () => {
       const contract = {
         "packages/app/src/engines/contract.ts": 'import "vitest"\nimport "../main.ts"',
       }
@@ -237,7 +237,7 @@ describe("checkImports", () => {
       ).toContainEqual(expect.stringContaining("only tests import what is for tests"))
     })
 
-    it("share the package testing, which is for nobody else", () => {
+    it("share the package testing, which no other code may import", () => {
       const source = 'import "@berth/testing/requires"'
       expect(check({ "packages/app/src/store/a.test.ts": source })).toEqual([])
       expect(check({ "packages/app/src/testing/server.ts": source })).toEqual([])
@@ -271,7 +271,7 @@ describe("checkImports", () => {
       ])
     })
 
-    it("never include what only Node has where the code runs in browsers too", () => {
+    it("never include Node's own modules where the code runs in browsers, too", () => {
       expect(check({ "packages/base/src/a.ts": 'import "node:fs"' })).toEqual([
         expect.stringContaining("base runs in browsers too"),
       ])

@@ -11,7 +11,7 @@ import { type Rules, SCOPE } from "./rules.ts"
 import { type Import, scanImports } from "./scan.ts"
 import { isSource, type Tree } from "./tree.ts"
 
-/** Everything in the tree that breaks the rules, one sentence each: file, import, what is allowed. */
+/** Returns everything in the tree that breaks the rules, in one sentence each: the file, the import, and what is allowed. */
 export function checkImports(tree: Tree, rules: Rules): string[] {
   const problems: string[] = []
   const graph = new Map<string, string[]>()
@@ -35,7 +35,7 @@ export function checkImports(tree: Tree, rules: Rules): string[] {
   return problems
 }
 
-/** The file by itself: its name, and that there is a rule for where it stands. */
+/** Checks the file by itself: its name, and that its place has a rule. */
 function checkFile(file: string, { packageName, pathInSrc }: Home, { packages }: Rules): string[] {
   const problems: string[] = []
   if (/^index\.[^/]+$/.test(path.basename(file)))

@@ -2,7 +2,7 @@ import type { Home } from "./home.ts"
 import type { Rules } from "./rules.ts"
 import type { Tree } from "./tree.ts"
 
-/** What is known about the file whose import is judged. */
+/** The facts about the file whose import is judged. */
 export interface Context {
   readonly file: string
   readonly home: Home
@@ -16,7 +16,7 @@ export interface Verdict {
   readonly target?: string | undefined
 }
 
-/** Where the rules stand, for messages. */
+/** The file of the rules, for messages. */
 export const WHERE = "e2e/imports/rules.ts"
 
 export const list = (names: readonly string[]) =>

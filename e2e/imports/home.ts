@@ -1,14 +1,14 @@
 import type { Rules } from "./rules.ts"
 
-/** Where a file belongs. */
+/** The place of a file in the project. */
 export interface Home {
   /** `packages/server`, or `e2e`: relative imports stay inside. */
   readonly folder: string
   /** `server`; undefined outside of the packages. */
   readonly packageName: string | undefined
-  /** Path below `src`; undefined for what stands beside it, such as the settings of a tool. */
+  /** Path below `src`; undefined for files beside it, such as the settings of a tool. */
   readonly pathInSrc: string | undefined
-  /** Tests, and what only they use, may import every place of their own package. */
+  /** Whether the file is a test, or is used by tests alone: it may import every place of its own package. */
   readonly forTests: boolean
 }
 
@@ -27,6 +27,6 @@ export function homeOf(file: string, { outside }: Rules): Home {
 
 export const isTest = (file: string) => /\.test\.[^./]+$/.test(file)
 
-/** Besides tests: what stands in `testing/`, and the suites that the tests of siblings share. */
+/** Tells tests, files in `testing/`, and the suites that the tests of siblings share. */
 export const isForTests = (file: string) =>
   isTest(file) || file.includes("/testing/") || /\/(contract|isolation)\.ts$/.test(file)

@@ -3,9 +3,9 @@ import type { Import } from "./scan.ts"
 import type { Tree } from "./tree.ts"
 
 export interface Manifest {
-  /** What is there wherever the package runs. */
+  /** The dependencies that are there wherever the package runs. */
   readonly dependencies: ReadonlySet<string>
-  /** What is there only where it is developed. */
+  /** The dependencies that are there only where the package is developed. */
   readonly devDependencies: ReadonlySet<string>
 }
 
@@ -22,7 +22,7 @@ export function manifestOf(tree: Tree, file: string): Manifest | undefined {
 const namesIn = (...groups: (object | undefined)[]) =>
   new Set(groups.flatMap((group) => Object.keys(group ?? {})))
 
-/** That the nearest manifest declares it: for tests and types its development dependencies count. */
+/** Checks that the nearest manifest declares an import. For tests and types its development dependencies count. */
 export function checkDeclared(
   specifier: string,
   kind: Import["kind"],

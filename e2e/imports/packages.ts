@@ -4,7 +4,7 @@ import { type Rules, SCOPE, TESTING } from "./rules.ts"
 import type { Import } from "./scan.ts"
 import type { Tree } from "./tree.ts"
 
-/** An import of another package of this project. */
+/** Checks an import of another package of this project. */
 export function checkPackage(specifier: string, kind: Import["kind"], context: Context): Verdict {
   const { home, rules, tree } = context
   const [name = "", ...rest] = specifier.slice(SCOPE.length).split("/")

@@ -1,6 +1,6 @@
 import type { PlaceRules } from "./rules.ts"
 
-/** A folder or a file directly in a package's `src`: what a row of the table speaks about. */
+/** A folder or a file directly in a package's `src`: the subject of a row of the table. */
 export interface Place {
   /** `backends/docker` */
   readonly name: string
@@ -26,7 +26,7 @@ export function placeOf(pathInSrc: string, rules: PlaceRules): Place {
   return { name, row: name in rules ? name : undefined }
 }
 
-/** What a place may import besides itself. */
+/** Returns the places that a place may import besides itself. */
 export const allowedFor = ({ row }: Place, rules: PlaceRules): readonly string[] =>
   row === undefined ? [] : (rules[row] ?? [])
 

@@ -7,7 +7,7 @@ import { readTree } from "./tree.ts"
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const tree = await readTree(root, ["packages", ...RULES.outside])
 
-/** What the rules say of these files, with the real manifests beside them. */
+/** Returns the problems of these files, with the real manifests beside them. */
 const breach = (files: Readonly<Record<string, string>>) => {
   const manifests = [...tree].filter(([file]) => file.endsWith("package.json"))
   return checkImports(new Map([...manifests, ...Object.entries(files)]), RULES)
@@ -18,7 +18,7 @@ describe("the imports of this project", () => {
     expect(checkImports(tree, RULES)).toEqual([])
   })
 
-  it("are really looked at: source and manifests are read, what was built is not", () => {
+  it("are read from sources and manifests, and not from what was built", () => {
     const files = [...tree.keys()]
     expect(files).toContain("packages/protocol/src/errors.ts")
     expect(files).toContain("packages/protocol/package.json")
@@ -85,7 +85,7 @@ describe("the imports of this project", () => {
     ])
   })
 
-  it("let only the SDK's file for Node look for a server, and nothing of what browsers load import that file", () => {
+  it("let only the SDK's file for Node look for a server, and no file for browsers import that file", () => {
     const files = {
       "packages/local/src/token.ts": "",
       "packages/sdk/src/node.ts": 'import "@berth/local/token"',

@@ -4,7 +4,7 @@ import { homeOf, isTest } from "./home.ts"
 import { allowedFor, mayImport, placeOf } from "./places.ts"
 import { isSource } from "./tree.ts"
 
-/** An import within the package: it stays inside, and follows the directions between places. */
+/** Checks that an import within the package stays inside, and follows the directions between places. */
 export function checkRelative(specifier: string, { file, home, rules, tree }: Context): Verdict {
   const target = path.posix.join(path.posix.dirname(file), specifier)
   const to = homeOf(target, rules)

@@ -1,5 +1,5 @@
 /**
- * Who may import whom. This is the whole rule: `check.ts` only applies it.
+ * Which package and which folder may import which. These are all rules: `check.ts` only applies them.
  *
  * ```
  * web ─► sdk ─► protocol ◄─ local ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
@@ -15,12 +15,12 @@ export interface PackageRule {
   readonly imports: readonly string[]
   /** Single modules of other packages, loaded by `import()` only. */
   readonly onDemand?: readonly string[]
-  /** Of a package that runs in browsers too: the file that only Node loads, and what that may import besides. */
+  /** The file that only Node loads in a package that runs in browsers too, and the packages that it may import besides. */
   readonly onNode?: { readonly file: string; readonly imports: readonly string[] }
-  /** Whether it runs in browsers too, and so never imports what only Node has. */
+  /** Whether the package runs in browsers too, and so never imports Node's own modules. */
   readonly browser: boolean
   /**
-   * What each place may import besides itself. A place is a folder or a file directly in `src`;
+   * The places that each place may import besides itself. A place is a folder or a file directly in `src`;
    * `backends/*` stands for each folder in `backends` without a row of its own, which are strangers to each
    * other, and `backends` then for the files beside them; `*.ts` stands for the files directly in `src` that have
    * no row of their own. `"flat"` is a package without folders.
@@ -195,7 +195,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
 /** Folders beside the packages: they use every package from outside, by its name. */
 const OUTSIDE = ["e2e", "bench", "scripts"]
 
-/** What every package of this project is called: `@berth/server`. */
+/** The scope of this project's packages, such as `@berth/server`. */
 export const SCOPE = "@berth/"
 
 export interface Rules {

@@ -55,11 +55,11 @@ describe("scanImports", () => {
     expect(scanImports("file.ts", source).map(({ line }) => line)).toEqual([1, 3, 4])
   })
 
-  it("says so where a file does not parse", () => {
+  it("fails where a file does not parse", () => {
     expect(() => scan("import { from")).toThrow(/file\.ts does not parse/)
   })
 
-  it("reads components", () => {
+  it("reads files with JSX", () => {
     const source = 'import { a } from "x"\nexport const B = () => <p>import "y"</p>'
     expect(scanImports("file.tsx", source).map(({ specifier }) => specifier)).toEqual(["x"])
   })

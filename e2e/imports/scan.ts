@@ -1,14 +1,14 @@
 import { type CallExpression, type Expression, parseSync, Visitor } from "oxc-parser"
 
 export interface Import {
-  /** What stands between the quotes; null where it is computed and nobody can know it. */
+  /** The text between the quotes, or null where the name is computed. */
   readonly specifier: string | null
   /** `type` leaves nothing behind at run time; `onDemand` is `import()`; `static` is everything else. */
   readonly kind: "static" | "type" | "onDemand"
   readonly line: number
 }
 
-/** Every import in a source file, in order, whatever its form. Throws where the file does not parse. */
+/** Finds every import in a source file, in order, whatever its form. Throws where the file does not parse. */
 export function scanImports(file: string, source: string): Import[] {
   const { program, errors } = parseSync(file, source)
   const error = errors.find(({ severity }) => severity === "Error")

@@ -9,7 +9,7 @@ const FOR_LONG = "idlePause: 0\nidleStop: 0\nsessionKeep: 1h\n"
 const BRIEFLY = "idlePause: 0\nidleStop: 0\nsessionKeep: 1s\n"
 const NOT_AT_ALL = "idlePause: 0\nidleStop: 0\nsessionKeep: 0\n"
 
-/** The server starts again with another configuration. */
+/** Covers a start of the server with another configuration. */
 const DEADLINE_MS = 120_000
 
 const CHANGED = { A: "2" }
@@ -19,9 +19,9 @@ export interface Group {
   readonly cases: () => void
 }
 
-/** Each starts the server again. */
+/** The groups of cases about sessions. Each starts the server again. */
 export const sessionLeases = (stage: () => Stage): readonly Group[] => {
-  /** A session on a sandbox of its own, whose first prompt has run there. */
+  /** Begins a session on a sandbox of its own, and runs its first prompt there. */
   const begin = async (name: string): Promise<{ box: Sandbox; session: Session }> => {
     const box = await stage().make(name)
     const session = await stage().client().sessions.create({ workspace: name })
@@ -29,7 +29,7 @@ export const sessionLeases = (stage: () => Stage): readonly Group[] => {
     return { box, session }
   }
 
-  /** Where a prompt ran that has succeeded. */
+  /** Runs a prompt until it has succeeded, and returns the sandbox in which it ran. */
   const ran = async (session: Session, text: string): Promise<string | null | undefined> => {
     const { id } = await session.prompt(text)
     return await end(session, id)
@@ -50,7 +50,7 @@ export const sessionLeases = (stage: () => Stage): readonly Group[] => {
   const keptForLong = () => {
     beforeAll(() => stage().configure(FOR_LONG), DEADLINE_MS)
 
-    it("[R1.6] [R1.7] go on in their stale sandbox, also after a crash, while new ones wait for it", async () => {
+    it("[R1.6] [R1.7] go on in their stale sandbox, also after a crash, while prompts of new sessions wait", async () => {
       const { box, session } = await begin("thinking")
       await expect.poll(() => stage().usersOf(box)).toEqual([`session ${session.id}`])
       await stage().outdate(box)
@@ -80,7 +80,7 @@ export const sessionLeases = (stage: () => Stage): readonly Group[] => {
       )
     })
 
-    it("let a person stop it between their prompts, but not under one", async () => {
+    it("let a person stop their sandbox between prompts, but not during a prompt", async () => {
       const { box, session } = await begin("stopped")
       const running = await session.prompt("until [ -e go ]; do sleep 0.02; done")
       await expect.poll(() => stage().usersOf(box)).toContain(`prompt ${running.id}`)
@@ -99,7 +99,7 @@ export const sessionLeases = (stage: () => Stage): readonly Group[] => {
   const keptBriefly = () => {
     beforeAll(() => stage().configure(BRIEFLY), DEADLINE_MS)
 
-    it("[R1.6] leave a stale sandbox to be replaced when nobody has said anything for so long", async () => {
+    it("[R1.6] give a stale sandbox up for its replacement when they have had no prompt for that time", async () => {
       const { box, session } = await begin("brief")
       await stage().outdate(box)
       await expect.poll(() => stage().phaseOf(box)).toBe("gone")
@@ -110,7 +110,7 @@ export const sessionLeases = (stage: () => Stage): readonly Group[] => {
   const notKept = () => {
     beforeAll(() => stage().configure(NOT_AT_ALL), DEADLINE_MS)
 
-    it("[R1.7] have their sandbox while somebody watches, and no longer", async () => {
+    it("[R1.7] keep their sandbox only while a client watches them", async () => {
       const { box, session } = await begin("watched")
       const watching = new AbortController()
       const events = session.events({ signal: watching.signal })[Symbol.asyncIterator]()
@@ -130,8 +130,8 @@ export const sessionLeases = (stage: () => Stage): readonly Group[] => {
   }
 
   return [
-    { what: "of sessions that are kept for long", cases: keptForLong },
-    { what: "of sessions that are kept briefly", cases: keptBriefly },
-    { what: "of sessions that are not kept", cases: notKept },
+    { what: "sessions that are kept for long", cases: keptForLong },
+    { what: "sessions that are kept briefly", cases: keptBriefly },
+    { what: "sessions that are not kept", cases: notKept },
   ]
 }

@@ -9,9 +9,9 @@ import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openStore } from "@berth/server/store/open"
 import { onDataDir, openServer } from "../sandboxes/server.ts"
 
-/** A real server that can be started again with other times after which sandboxes rest. */
+/** Opens a real server that can be started again with other idle times. */
 export const setStage = async (config: string, flags: readonly string[] = []) => {
-  // Commands run in this process: what its environment says of Berth is not for them.
+  // Commands run in this process, and are not to see its own variables of Berth.
   for (const name of Object.keys(process.env))
     if (name.startsWith("BERTH_")) delete process.env[name]
   const directory = mkdtempSync(join(tmpdir(), "berth-leases-"))
@@ -59,12 +59,12 @@ export const setStage = async (config: string, flags: readonly string[] = []) =>
       await server.kill()
       await server.restart()
     },
-    /** A sandbox whose place another took is gone. */
+    /** The phase of a sandbox: `gone` if another one has taken its place. */
     phaseOf: async ({ id }: Pick<Sandbox, "id">) => {
       const { identity, phase } = await server.sandbox(id).get()
       return identity.sandbox === id ? phase : "gone"
     },
-    /** Starts the server again, for which the sandbox is one of an earlier Berth: stale, though nobody asked for that. */
+    /** Starts the server again with a sandbox like one of an earlier Berth: stale, though its workspace has not changed. */
     outdate: async ({ id }: Pick<Sandbox, "id">) => {
       await server.kill()
       const { db, close } = await openStore({ dataDir: server.dataDir })

@@ -13,21 +13,21 @@ import { makeRepo } from "../boot/stage.ts"
 import { sessionLeases } from "./sessions.ts"
 import { setStage } from "./stage.ts"
 
-/** A toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
 const NEVER_REST = "idlePause: 0\nidleStop: 0\n"
-/** Between the two there is time for a test to look, also on a busy machine. */
+/** Between the two times a test has time to look, also on a busy machine. */
 const REST_SOON = "idlePause: 1s\nidleStop: 6s\n"
 const LONGER_THAN_IDLE_S = 7
 
 export interface LeaseBackend {
   readonly name: string
-  /** What makes a server use it. */
+  /** The flags of a server that uses the backend. */
   readonly flags: () => Promise<readonly string[]>
   /** Freezes a sandbox's processes behind the server's back. */
   readonly freeze: (sandbox: SandboxId) => Promise<void>
-  /** How many further cases, and how many groups of cases, a run takes that leaves most out. */
+  /** The numbers of further cases and of groups in a run that leaves most out. */
   readonly few: { readonly cases: number; readonly groups: number }
 }
 
@@ -36,7 +36,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
   let stage: Awaited<ReturnType<typeof setStage>>
   beforeAll(async () => {
     stage = await setStage(NEVER_REST, await flags())
-    // The first one waits for the toolbox.
+    // The first sandbox waits for the toolbox.
     await stage.make("first")
   }, STAGE_DEADLINE_MS)
   afterAll(() => stage.close(), STAGE_DEADLINE_MS)
@@ -44,7 +44,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
   describe("in use", () => {
     beforeAll(() => stage.configure(NEVER_REST), STAGE_DEADLINE_MS)
 
-    it("wakes a sandbox that somebody else has frozen, for whoever calls it", async () => {
+    it("a sandbox that was frozen behind the server's back wakes for the next call", async () => {
       const box = await stage.make("frozen")
       await freeze(box.id)
       await expect.poll(() => stage.phaseOf(box)).toBe("paused")
@@ -52,7 +52,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       expect(await stage.phaseOf(box)).toBe("ready")
     })
 
-    it("works beside others on a copy of their files", async () => {
+    it("a fork works on a copy of the files, and leaves the original's alone", async () => {
       const box = await stage.make("origin")
       await box.files.write("kept", "still here\n")
       const { stdout, stderr, status } = await stage.told("fork", "origin", "copy")
@@ -72,7 +72,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
 
     sampledCases(`further cases of leases, ${name}`, few.cases, (further) => {
       further(
-        "[R1.7] says who uses a sandbox, and neither stops nor removes it until they are done",
+        "[R1.7] a sandbox in use names its user, and is neither stopped nor removed until the use ends",
         async () => {
           const box = await stage.make("used")
           await box.files.write("kept", "still here\n")
@@ -113,7 +113,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       )
 
       further(
-        "[R1.6] waits for whoever is at a terminal of a stale sandbox, then brings the new one with the same files",
+        "[R1.6] `up` waits while a terminal of a stale sandbox is in use, then brings a new sandbox with the same files",
         async () => {
           const box = await stage.make("drained")
           await box.files.write("kept", "still here\n")
@@ -143,7 +143,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       )
 
       further(
-        "[R1.7] keeps a stale sandbox while a command in the background runs, and replaces it when that ends",
+        "[R1.7] a stale sandbox is kept while a command in the background runs, and replaced when the command ends",
         async () => {
           const box = await stage.make("busy")
           const { id } = await box.commands.start("until [ -e go ]; do sleep 0.02; done")
@@ -182,7 +182,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
         },
       )
 
-      further("keeps a sandbox that a person holds, until they release it", async () => {
+      further("a sandbox that a person holds is not stopped until it is released", async () => {
         const box = await stage.make("held")
         const held = await stage.told("hold", "held", "--for", "1h", "--reason", "a demo")
         expect(held).toMatchObject({
@@ -205,29 +205,26 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
         await box.stop()
       })
 
-      further(
-        "cuts whoever uses it off when it is forced to stop or to go, and nobody else",
-        async () => {
-          const boxes = [await stage.make("forced"), await stage.make("other")] as const
-          for (const box of boxes) await box.commands.start(["sleep", "1000"])
-          expect(await stage.told("stop", "forced", "--force")).toMatchObject({
-            status: 0,
-            stderr: "",
-          })
-          expect(await boxes[0].get()).toMatchObject({ phase: "gone", leases: [] })
-          // A refused removal does not keep the others from being made.
-          expect(await stage.told("rm", "other", "forced")).toMatchObject({
-            status: 1,
-            stdout: `${boxes[0].id}\n`,
-            stderr: expect.stringContaining("is used by"),
-          })
-          expect(await stage.told("rm", "other", "--force")).toMatchObject({ status: 0 })
-          expect((await stage.told("ps")).stdout).not.toMatch(/forced|other/)
-        },
-      )
+      further("a forced stop or removal ends the use of its sandbox, and of no other", async () => {
+        const boxes = [await stage.make("forced"), await stage.make("other")] as const
+        for (const box of boxes) await box.commands.start(["sleep", "1000"])
+        expect(await stage.told("stop", "forced", "--force")).toMatchObject({
+          status: 0,
+          stderr: "",
+        })
+        expect(await boxes[0].get()).toMatchObject({ phase: "gone", leases: [] })
+        // A refused removal does not keep the others from being made.
+        expect(await stage.told("rm", "other", "forced")).toMatchObject({
+          status: 1,
+          stdout: `${boxes[0].id}\n`,
+          stderr: expect.stringContaining("is used by"),
+        })
+        expect(await stage.told("rm", "other", "--force")).toMatchObject({ status: 0 })
+        expect((await stage.told("ps")).stdout).not.toMatch(/forced|other/)
+      })
 
       further(
-        "is copied with thousands of new files while it runs, and tells how far that is",
+        "a sandbox is forked with 3,000 new files while it runs, with progress, and a cancelled fork leaves no files",
         async () => {
           const box = await stage.make("large")
           const write =
@@ -270,7 +267,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       lost = stage.sandbox(lost.id)
     }, STAGE_DEADLINE_MS)
 
-    /** As if the store were from before it was made. */
+    /** Makes the store forget a sandbox and its workspace. */
     const forget = async ({ id }: Sandbox, name: string): Promise<void> => {
       const { db, close } = await openStore({ dataDir: stage.dataDir })
       await db.deleteFrom("decisions").where("sandbox", "=", id).execute()
@@ -279,7 +276,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       await close()
     }
 
-    it("[R1.9] takes a sandbox up with what runs in it, which still keeps it", async () => {
+    it("[R1.9] a sandbox is adopted with the command that runs in it, which keeps it in use", async () => {
       await expect(busy.stop()).rejects.toMatchObject({ code: "sandbox.in_use" })
       expect(await stage.usersOf(busy)).toEqual([`command ${command}`])
       expect(await busy.commands.kill(command)).toMatchObject({ exit: { signal: "SIGTERM" } })
@@ -287,7 +284,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       await busy.stop()
     })
 
-    it("[R1.10] gives a quarantined sandbox back to its workspace, which the store had lost with it", async () => {
+    it("[R1.10] a quarantined sandbox is given back with its workspace, which the store had lost, too", async () => {
       await expect
         .poll(async () => (await lost.why()).decisions[0]?.reason)
         .toMatch(/^it is quarantined/)
@@ -323,13 +320,13 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       await unused.files.write("kept", "still here\n")
     }, STAGE_DEADLINE_MS)
 
-    it("pauses a sandbox that nobody uses, and wakes the same one for the next use", async () => {
+    it("an unused sandbox is paused, and the same one wakes for the next use", async () => {
       await expect.poll(() => stage.phaseOf(paused)).toBe("paused")
       expect((await paused.commands.run("echo awake")).stdout).toBe("awake\n")
       expect(await stage.phaseOf(paused)).toBe("ready")
     })
 
-    it("stops a sandbox that nobody uses, and starts another with its files for the next use", async () => {
+    it("an unused sandbox is stopped, and another one starts with its files for the next use", async () => {
       await expect.poll(() => stage.phaseOf(unused)).toBe("gone")
       expect((await unused.why()).decisions).toContainEqual(
         expect.objectContaining({ action: "stop", reason: "nobody has used it for 6 s" }),
@@ -343,13 +340,13 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       expect(reply.headers.get(SANDBOX_HEADER)).not.toBe(unused.id)
     })
 
-    it("neither pauses nor stops one that is held", async () => {
+    it("a held sandbox is neither paused nor stopped", async () => {
       await expect.poll(() => stage.phaseOf(unused)).toBe("gone")
       expect(await stage.phaseOf(held)).toBe("ready")
       expect(await stage.usersOf(held)).toEqual(["a hold of somebody"])
     })
 
-    it("lets a sandbox boot for longer than it may be idle", async () => {
+    it("a sandbox may boot for longer than it may be idle", async () => {
       expect(await slow).toMatchObject({
         status: 0,
         stderr: expect.stringMatching(
@@ -361,7 +358,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
 
   const groups = [
     ...sessionLeases(() => stage),
-    { what: "with little patience", cases: littlePatience },
+    { what: "with short idle times", cases: littlePatience },
   ]
   for (const { what, cases } of sampled(`groups of leases, ${name}`, groups, few.groups))
     describe(what, cases)

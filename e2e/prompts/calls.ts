@@ -7,13 +7,13 @@ export interface SessionCalls {
   get<Answer>(path: string): Promise<Answer>
   post<Answer>(path: string, body: unknown, status: number): Promise<Answer>
   prompt(session: string, text: string): Promise<Prompt>
-  /** Follows the events after that number, up to the first for which it holds. */
+  /** Follows the events after that number, up to the first one that fits. */
   until(session: string, after: number, holds: (body: EventBody) => boolean): Promise<Event[]>
-  /** Kills all that runs in it, as a lack of memory would. */
+  /** Kills all processes of a sandbox, as a lack of memory would. */
   killSandbox(sandbox: string): Promise<void>
 }
 
-/** The API as it is on the wire. */
+/** Opens the API as it is on the wire. */
 export const openCalls = (
   access: () => { readonly url: string; readonly token: string },
 ): SessionCalls => {

@@ -28,7 +28,7 @@ const open = (slug: string): Promise<Session> =>
   calls.post<Session>("/v1/sessions", { workspace: workspaceOf(slug) }, 201)
 
 describe("a session with the shell agent", { timeout: 60_000 }, () => {
-  it("[R3.1] boots the sandbox with its first prompt, and streams what that does", async () => {
+  it("[R3.1] boots the sandbox with its first prompt, and streams the prompt's output", async () => {
     const session = await open("first")
     const prompt = await calls.prompt(session.id, "echo one; echo two >&2; pwd")
     expect(prompt).toMatchObject({ state: "queued", number: 1, session: session.id })
@@ -59,7 +59,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(said).toEqual([1, 2, 3, 4, 5].flatMap((number) => [`begin ${number}`, `end ${number}`]))
   })
 
-  it("takes the same prompt once under one key, and refuses another under it", async () => {
+  it("takes a prompt once under one key, and refuses another prompt under it", async () => {
     const session = await open("first")
     const path = `/v1/sessions/${session.id}/prompts`
     const sent = { text: "echo once >> /workspace/once", key: "k1" }
@@ -77,7 +77,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(once.stdout.toString()).toBe("once\n")
   })
 
-  it("[R3.3] is stopped within a second, with all that it started, and takes the next prompt", async () => {
+  it("[R3.3] is stopped within a second, with all its processes, and takes the next prompt", async () => {
     const session = await open("first")
     const running = await calls.prompt(session.id, "sleep 987 & echo started; sleep 987")
     const waiting = await calls.prompt(session.id, "echo never")
@@ -94,7 +94,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(prompts.map(({ state }) => state)).toEqual(["stopped", "stopped", "succeeded"])
   })
 
-  it("[R1.7] keeps its sandbox in use while a process lives that it left running", async () => {
+  it("[R1.7] keeps its sandbox in use while a process runs that its prompt left", async () => {
     const session = await open("first")
     const left = "setsid sleep 988 > /dev/null 2>&1 & echo $!"
     const prompt = await calls.prompt(session.id, left)
@@ -108,7 +108,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     await expect.poll(holders).toEqual([])
   })
 
-  it("brings its attachments", async () => {
+  it("brings a prompt's attachments into the sandbox", async () => {
     const session = await open("first")
     const content = Buffer.from([0, 1, 255]).toString("base64")
     const attachments = [{ name: "odd name.bin", content }]
@@ -123,7 +123,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(textOf(events).trim().split(/\s+/)).toEqual(["0", "1", "255"])
   })
 
-  it("[R1.9] goes on over a server that is killed, and its events have no gap and no repeat", async () => {
+  it("[R1.9] goes on when the server is killed, and its events have no gap and no repeat", async () => {
     const session = await open("killed")
     const text =
       "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; echo ran >> /workspace/ran"
@@ -158,7 +158,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect((await promptOf(session.id, next.id)).sandbox).not.toBe(sandbox)
   })
 
-  it.concurrent("[R3.3] is stopped though its supervisor stands still for good, with its sandbox, and goes on with its files", async () => {
+  it.concurrent("[R3.3] is stopped with its sandbox when the supervisor stands still for good, and goes on with its files", async () => {
     const session = await open("mute")
     const running = await calls.prompt(session.id, "echo kept > kept; echo on; sleep 987")
     await calls.until(session.id, 0, isDelta)
@@ -177,7 +177,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect((await promptOf(session.id, next.id)).sandbox).not.toBe(sandbox)
   })
 
-  it.concurrent("[R3.3] is stopped though its supervisor stands still while others use its sandbox, which is left to them", async () => {
+  it.concurrent("[R3.3] is stopped when the supervisor stands still, and its sandbox is left to another session that uses it", async () => {
     const [session, other] = [await open("shared"), await open("shared")]
     const running = await calls.prompt(session.id, "echo on; sleep 986")
     await calls.until(session.id, 0, isDelta)
@@ -209,7 +209,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(await promptOf(other.id, theirs.id)).toMatchObject({ sandbox, waitsFor: null })
   })
 
-  it("refuses what cannot be", async () => {
+  it("is refused with a typed error for an invalid request, which changes nothing", async () => {
     const session = await open("first")
     const path = `/v1/sessions/${session.id}/prompts`
     const refusals = [
@@ -231,7 +231,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     ] as const
     for (const [at, body, status, code] of refusals)
       expect(await calls.post(at as string, body, status as number)).toMatchObject({ code })
-    // What is refused changes nothing.
+    // A refused request changes nothing.
     expect(await calls.get("/v1/workspaces/keys")).toMatchObject({ code: "not_found" })
   })
 })

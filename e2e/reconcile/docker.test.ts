@@ -27,7 +27,7 @@ requires("docker").describe("docker", () => {
         execFileSync("chattr", ["+i", path])
         return async () => void execFileSync("chattr", ["-i", path])
       },
-      // Of another Berth, of nobody, and with labels that are only half right.
+      // Containers of another Berth, without an installation, and with labels that are only half right.
       strangers: async () => {
         const labels = [
           { "berth.installation": newId.installation(), "berth.sandbox": newId.sandbox() },

@@ -5,9 +5,12 @@ import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest"
 import { openWorld } from "./world.ts"
 
 export interface ReconcileHarness extends ContractHarness {
-  /** Makes it impossible for the engine to remove a sandbox, until what this gives is called. */
+  /** Makes it impossible for the engine to remove a sandbox, until the returned function is called. */
   obstruct(sandbox: SandboxId): Promise<() => Promise<void>>
-  /** Things on the same engine that look like sandboxes and are not ours; whether all of them are as they were. */
+  /**
+   * Makes things on the same engine that look like sandboxes and are not Berth's. The returned function removes them,
+   * and tells whether they were untouched.
+   */
   strangers(): Promise<() => Promise<boolean>>
 }
 
@@ -15,7 +18,7 @@ const STALE = 20
 const OBSTRUCTED = 2
 const SETTING_UP_MS = 120_000
 
-/** What a server does about sandboxes on a real engine. */
+/** Adds the cases of a reconcile on a real engine. */
 export const reconcileSuite = (
   { name, few = 2 }: { readonly name: string; readonly few?: number },
   open: () => Promise<ReconcileHarness>,
@@ -34,7 +37,7 @@ export const reconcileSuite = (
     }, SETTING_UP_MS)
 
     sampledCases(`cases of reconcile on ${name}`, few, (it) => {
-      it("[R1.6] [R1.8] [R1.10] does what fits each of them, and to nobody else's anything", async () => {
+      it("[R1.6] [R1.8] [R1.10] does the right thing for each sandbox, and leaves everything else on the engine alone", async () => {
         const unchanged = await harness.strangers()
         const { add, sandboxes } = world
         const common = { known: true, stale: false, running: true }
@@ -78,7 +81,7 @@ export const reconcileSuite = (
         expect(await seen(silent)).toEqual(["kept", undefined, "running"])
         for (const { reason } of said) expect(reason).not.toBe("")
 
-        // Nothing changes by itself, and the last use to end is the moment.
+        // Nothing changes without a reason: the sandbox goes when its last use ends.
         const again = await sandboxes.reconcile({ dryRun: false })
         expect(again.sandboxes.filter(({ outcome }) => outcome !== "kept")).toEqual([])
         await sandboxes.release(staleUsed, held.id)
@@ -94,7 +97,7 @@ export const reconcileSuite = (
           await sandboxes.stop(id, { force: true })
       }, 60_000)
 
-      it("[R1.3] [R1.4] removes eighteen of twenty at once, says why two cannot be, and removes them later", async () => {
+      it("[R1.3] [R1.4] removes eighteen of twenty sandboxes in one pass, says why two cannot be removed, and removes them later", async () => {
         const { add, sandboxes } = world
         const all: SandboxId[] = []
         while (all.length < STALE)

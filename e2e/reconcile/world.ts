@@ -39,13 +39,13 @@ export interface Given {
   readonly known: boolean
   readonly stale: boolean
   readonly running: boolean
-  /** What its supervisor would say that lives in it. */
+  /** The activity that the sandbox's supervisor would report. */
   readonly life?: Partial<Activity>
-  /** It does not answer. */
+  /** Whether the sandbox does not answer. */
   readonly silent?: boolean
 }
 
-/** A server's sandboxes on a real engine. What they run is no supervisor: what it would say is said for it. */
+/** Opens a server's sandboxes on a real engine. They run no supervisor: its reports are played. */
 export const openWorld = async ({ backend, installation, system }: ContractHarness) => {
   const dataDir = await mkdtemp(join(tmpdir(), "berth-reconcile-"))
   const store = await openStore({ dataDir })

@@ -54,7 +54,7 @@ export const describeCaches = (staged: () => Stage) =>
         'echo "$npm_config_cache,$GOCACHE"; touch "$npm_config_cache/x"; mount | grep -c go || true'
       expect(await stage.run(without, told)).toBe("/var/cache/berth/npm,\n0\n")
 
-      // It is current all the same: nothing replaces it.
+      // The sandbox is current all the same, so nothing replaces it.
       expect(await stage.up({ slug: "half", caches: ["npm", "go"] })).toBe(without)
       rmSync(cacheOnHost("half", "go"))
       await stage.sandboxes.stop(without, { force: true })
@@ -82,7 +82,10 @@ export const describeCaches = (staged: () => Stage) =>
     })
   })
 
-/** npm and pip put a package into their caches; the other tools are not there, so a file stands for theirs. Nobody reaches a network. */
+/**
+ * npm and pip put a package into their caches; the other tools are not there, so a file stands for theirs. No tool
+ * reaches a network.
+ */
 const FILL = `
 set -e
 mkdir package
@@ -118,7 +121,7 @@ PYTHONPATH=$PIP_CACHE_DIR/tool python3 -m pip cache list --format=abspath
 cat ~/.cargo/registry/crate "$GOMODCACHE/module" /var/cache/apt/archives/package
 `
 
-/** The host's, which is Python alone. */
+/** Copies the host's pip, which is Python alone. */
 const bringPip = (to: string): void => {
   const where = "import os, pip; print(os.path.dirname(pip.__file__))"
   const from = execFileSync("python3", ["-c", where], { encoding: "utf8" }).trim()

@@ -4,10 +4,10 @@ import { useSharedEngine } from "../docker/engine.ts"
 import { describePressure } from "./pressure.ts"
 import { type Stage, setStage } from "./stage.ts"
 
-/** An engine starts, and sandboxes boot beside other tests. */
+/** Covers the start of an engine, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 
-requires("root", "docker", "tini").describe("what sandboxes share, on Docker", () => {
+requires("root", "docker", "tini").describe("resources that sandboxes share, on Docker", () => {
   let stage: Stage
   beforeAll(async () => {
     stage = await setStage(new AbortController().signal, (await useSharedEngine()).choice)

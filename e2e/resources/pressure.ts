@@ -23,7 +23,7 @@ export const describePressure = (
     const phaseOf = async (sandbox: SandboxId) => (await stage.sandboxes.get(sandbox, signal)).phase
 
     sampledCases(`cases of a host that runs short, ${backend}`, few, (it) => {
-      it("takes no new sandbox on a disk that is nearly full, and says so; then it does", async () => {
+      it("takes no new sandbox while its disk is nearly full, with the reason, and takes one afterwards", async () => {
         const disk = makeDisk("200m")
         const held = await stage.up({ slug: "held" })
         const hold = await stage.sandboxes.hold(held, { holder: "a person" }, signal)
@@ -48,7 +48,7 @@ export const describePressure = (
         await stage.sandboxes.release(held, hold.id)
       })
 
-      it("stops the sandbox that nobody has used for longest, keeps its files, and looks again", async () => {
+      it("stops the sandbox that has been unused for longest and no other, keeps its files, and takes a new one", async () => {
         const [first, second, used] = await upAll(stage, ["first", "second", "used"])
         await stage.run(first, "echo kept > file")
         const hold = await stage.sandboxes.hold(used, { holder: "a person" }, signal)
@@ -66,7 +66,7 @@ export const describePressure = (
         await stage.sandboxes.release(used, hold.id)
       })
 
-      it("gives up caches that no sandbox has, longest unused first, and none that one has", async () => {
+      it("removes the cache that has been unused for longest, and none that a sandbox has", async () => {
         const caches = { caches: ["npm" as const] }
         for (const slug of ["older", "newer"])
           await stage.sandboxes.stop(await stage.up({ slug, ...caches }), { force: true })
@@ -85,7 +85,7 @@ export const describePressure = (
     })
   })
 
-/** One after another, so that the first is unused for longest; those of before are gone. */
+/** Removes all sandboxes, and makes new ones one after another, so that the first has been unused for longest. */
 const upAll = async (stage: Stage, slugs: [string, string, string]) => {
   const { signal } = new AbortController()
   for (const { identity } of await stage.sandboxes.list(signal))
@@ -98,7 +98,7 @@ const upAll = async (stage: Stage, slugs: [string, string, string]) => {
   ] as const
 }
 
-/** A disk of its own, in memory, of which nothing is used. */
+/** Mounts an empty disk in memory. */
 const makeDisk = (size: string): string => {
   const disk = mkdtempSync(join(tmpdir(), "berth-small-disk-"))
   execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", disk])

@@ -7,7 +7,7 @@ import { type Stage, setStage } from "./stage.ts"
 const STAGE_DEADLINE_MS = 120_000
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "pip").describe(
-  "what sandboxes share, embedded",
+  "resources that sandboxes share, embedded",
   () => {
     let stage: Stage
     beforeAll(async () => {

@@ -24,13 +24,13 @@ import { buildToolbox } from "../toolboxes/build.ts"
 
 export type Stage = Awaited<ReturnType<typeof setStage>>
 
-/** Real sandboxes on a host of which a test says what runs low. */
+/** Opens real sandboxes on a host whose shortages a test plays. */
 export const setStage = async (
   signal: AbortSignal,
   choice: BackendChoice = { name: "embedded" },
 ) => {
   const base = mkdtempSync(join(tmpdir(), "berth-resources-e2e-"))
-  // Sandboxes have their toolbox from here, and are nobody outside.
+  // Sandboxes have their toolbox from here, and their users have no rights outside.
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
@@ -78,7 +78,7 @@ export const setStage = async (
     return sandbox
   }
 
-  /** What a command of the agent's user says, which must succeed. */
+  /** Runs a command as the agent's user, which must succeed, and returns its output. */
   const run = async (sandbox: SandboxId, text: string): Promise<string> => {
     const kept = sandboxes.kept(sandbox)
     const prompt = newId.prompt()
@@ -93,7 +93,7 @@ export const setStage = async (
     throw new Error(`${JSON.stringify(end)}\n${said}`)
   }
 
-  /** While it works, this is what the host runs short of. */
+  /** Plays a shortage of the host during the work. */
   const whileShort = async <Result>(
     told: Shortage,
     work: () => Promise<Result>,

@@ -3,7 +3,7 @@ import { sitAt } from "../sandboxes/pty.ts"
 import { type Part, playSession } from "./played.ts"
 import { startProcess } from "./process.ts"
 
-/** Begins to speak, asks whether it may and then which, and ends with the last answer. */
+/** An agent that begins to speak, asks for a permission, then a question, and ends with the last answer. */
 const ASKS: Part = {
   onPrompt: (prompt) => [
     { type: "prompt.state", prompt, state: "queued" },
@@ -38,8 +38,8 @@ const sit = async () => {
   return { ...played, person }
 }
 
-describe("what an agent asks", () => {
-  it("is asked of the person at the terminal, on lines of its own", async () => {
+describe("an ask of an agent", () => {
+  it("is shown to the person at the terminal, on lines of its own", async () => {
     const { person, answers } = await sit()
     await person.see(
       /I begin\ufffd\[31m\r\n\? a1: may the agent: run rm -rf build\r\n\? allow\? \[y\/N\] $/,
@@ -54,7 +54,7 @@ describe("what an agent asks", () => {
     ])
   })
 
-  it("may be answered by nothing, which allows nothing", async () => {
+  it("may be answered by an empty line, which allows nothing", async () => {
     const { person, answers } = await sit()
     await person.see(/allow\? \[y\/N\] $/)
     person.type("\n")
@@ -67,7 +67,7 @@ describe("what an agent asks", () => {
     ])
   })
 
-  it("is asked no more when somebody else has answered", async () => {
+  it("is no longer open when another person has answered", async () => {
     const { person, answers, ...played } = await sit()
     await person.see(/allow\? \[y\/N\] $/)
     expect(await run(played, ["answer", "app", "a1", "--deny"])).toMatchObject({ status: 0 })
@@ -81,7 +81,7 @@ describe("what an agent asks", () => {
     ])
   })
 
-  it("says how it is answered where nobody is at a terminal", async () => {
+  it("is shown with the command that answers it where there is no terminal", async () => {
     const played = await playSession(ASKS)
     const child = start(played, PROMPT)
     await child.see(
@@ -91,13 +91,13 @@ describe("what an agent asks", () => {
     expect(await run(played, ["answer", "app", "a1", "--allow"])).toMatchObject({ status: 0 })
     await child.see(`? the agent waits for: berth answer ${played.id} a2 "the answer"\n`, "stderr")
     expect(await run(played, ["answer", "app", "a2", "--decline"])).toMatchObject({ status: 0 })
-    // Programs get what the agent said as it is.
+    // Programs get the agent's words unchanged.
     expect(await child.ended).toMatchObject({ stdout: "I begin\u001b[31m\n", status: 0 })
   })
 })
 
-describe("what an agent asked while nobody watched", () => {
-  it("is shown with how to answer it, and answered without its name", async () => {
+describe("an ask of an agent that no person watched", () => {
+  it("is shown with the command that answers it, and answered without its id", async () => {
     const played = await playSession(ASKS)
     expect(await run(played, ["run", "--detach", ...PROMPT.slice(1)])).toMatchObject({ status: 0 })
     const waits = /the agent waits for permission, since \d+ s: run rm -rf build\n/

@@ -18,7 +18,7 @@ import type { Sessions } from "@berth/server/sessions/sessions"
 import { BERTH } from "@berth/testing/berth"
 import { onTestFinished } from "vitest"
 
-/** What the agent does when it gets a prompt, and when it is answered. */
+/** The events of a played agent for a prompt, and for an answer. */
 export interface Part {
   readonly onPrompt: (prompt: PromptId) => readonly EventBody[]
   readonly onAnswer: (prompt: PromptId, answer: AskAnswer) => readonly EventBody[]
@@ -41,7 +41,7 @@ const openAsks = (events: readonly { readonly at: string; readonly body: EventBo
 const asServerSent = ({ sequence, type, json }: StoredEvent): Buffer =>
   Buffer.from(`id: ${sequence}\nevent: ${type}\ndata: ${json}\n\n`)
 
-/** A server with the real API, whose only session is with an agent that plays a part. */
+/** Starts a server with the real API, whose only session is with an agent that plays a part. */
 export const playSession = async ({ onPrompt, onAnswer }: Part) => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-played-session-"))
   chmodSync(dataDir, 0o700)

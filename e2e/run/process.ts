@@ -2,7 +2,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { onTestFinished } from "vitest"
 
-/** One that nobody types to, and that ends with the test. */
+/** Starts a process without input, which ends with the test. */
 export const startProcess = (
   file: string,
   args: readonly string[],
@@ -22,9 +22,9 @@ export const startProcess = (
   })
   return {
     kill: (signal: NodeJS.Signals) => void child.kill(signal),
-    /** All that it wrote, and its status or the signal that ended it. */
+    /** The process's output, and its status or the signal that ended it. */
     ended,
-    /** Resolves when it has written this. */
+    /** Resolves when the process has written these words. */
     see: async (words: string, name: keyof typeof written = "stdout"): Promise<void> => {
       while (!written[name].includes(words)) {
         if (child.exitCode !== null)

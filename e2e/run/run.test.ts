@@ -9,7 +9,7 @@ import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { startProcess } from "./process.ts"
 
-/** A toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("berth run", () => {
@@ -28,7 +28,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   const run = (args: readonly string[], cwd = repo) => start(args, cwd).ended
 
   it(
-    "boots in the repo that one stands in, shows what is said, and ends with the diff",
+    "boots in the repo of the current folder, shows the prompt's output, and ends with the diff",
     async () => {
       mkdirSync(join(repo, "deep/down"), { recursive: true })
       const prompt = "echo one; echo two >> README; echo new > new.txt"
@@ -74,7 +74,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   )
 
   it(
-    "fails with the reason when the prompt does",
+    "fails with the reason when the prompt fails",
     async () => {
       const { stderr, status } = await run(["run", "--no-diff", "echo wrong >&2; exit 4"])
       expect(stderr).toMatch(/\nfailed: the command ended with status 4\n$/)
@@ -84,7 +84,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   )
 
   it(
-    "[R3.3] stops the prompt at ctrl-c, and the session takes the next",
+    "[R3.3] stops the prompt at Ctrl-C, and the session takes the next prompt",
     async () => {
       const child = start(["run", "echo begun; sleep 4713"])
       await child.see("begun")
@@ -122,7 +122,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   )
 
   it(
-    "leaves at the second ctrl-c, also when no server hears the first, and the prompt goes on",
+    "leaves at the second Ctrl-C, also when no server hears the first, and the prompt goes on",
     async () => {
       const child = start([
         "run",
@@ -152,7 +152,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   )
 
   it(
-    "leaves a workspace as it is, but for what a flag says",
+    "leaves a workspace as it is, except for the keys that its flags set",
     async () => {
       const described = makeRepo(join(server.base, "described"), { README: "hello\n" })
       await run(["up", described, "--env", "ONE=1", "--network", "none"])

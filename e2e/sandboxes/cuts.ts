@@ -6,7 +6,7 @@ import { hasConnectionFrom, tracesOf } from "./traces.ts"
 
 const MIB = 1024 * 1024
 const FILE_BYTES = 64 * MIB
-/** Moments that a run tries which leaves most out. */
+/** The number of moments in a run that leaves most out. */
 const FEW_PHASES = 4
 
 const FLOOD = ["sh", "-c", "yes & setsid yes & wait"]
@@ -15,7 +15,7 @@ interface Sandbox {
   readonly at: (path: string) => string
 }
 
-/** How far a client came before it is cut. */
+/** Brings a client to the moment at which it leaves. */
 type Phase = (client: RawClient, sandbox: Sandbox) => Promise<void>
 
 const upload = (client: RawClient, { at }: Sandbox): Promise<void> =>
@@ -46,30 +46,30 @@ const PHASES: Readonly<Record<string, Phase>> = {
     await client.receive(1)
   },
   "when a command is asked for": (client, sandbox) => run(client, sandbox, FLOOD),
-  "while a command speaks": async (client, sandbox) => {
+  "while a command writes": async (client, sandbox) => {
     await run(client, sandbox, FLOOD)
     await client.receive(16 * MIB)
   },
-  "while a command says and reads nothing": async (client, sandbox) => {
+  "while a command neither writes nor reads": async (client, sandbox) => {
     await run(client, sandbox, ["sleep", "1000"])
     await client.receive(150)
   },
 }
 
-/** What is left of a client that goes away. */
+/** Adds the cases of clients that go away at any moment. */
 export const describeCuts = (stage: () => Stage): void => {
   describe.each([
     ["is cut", (client: RawClient) => client.cut()],
-    ["says that it says no more", (client: RawClient) => void client.socket.resume().end()],
+    ["ends its half of the connection", (client: RawClient) => void client.socket.resume().end()],
   ])("a client that %s", (how, leave) => {
     const phases = sampled(`moments at which a client ${how}`, Object.entries(PHASES), FEW_PHASES)
-    /** Those of a call before may still be closing, and are none of a client's that is gone. */
+    /** The fewest connections so far: connections of an earlier call may still be closing. */
     let fewest = { server: Number.POSITIVE_INFINITY, supervisor: Number.POSITIVE_INFINITY }
     beforeAll(async () => {
       await stage().box.files.write("whole", new Uint8Array(FILE_BYTES))
     })
 
-    it.each(phases)("%s leaves nothing", async (_, reach) => {
+    it.each(phases)("%s leaves no connection, process or file", async (_, reach) => {
       const { box, server } = stage()
       const traces = () => tracesOf(server.pid(), box.id)
       const { inside, ...open } = traces()
@@ -82,7 +82,7 @@ export const describeCuts = (stage: () => Stage): void => {
       leave(client)
       await expect.poll(() => hasConnectionFrom(server.pid(), client.port)).toBe(false)
       await expect.poll(() => traces().inside).toEqual(inside)
-      // Connections that are kept for the next call may have been closed meanwhile.
+      // Connections that were kept for the next call may have been closed meanwhile.
       await expect.poll(() => traces().server).toBeLessThanOrEqual(fewest.server)
       await expect.poll(() => traces().supervisor).toBeLessThanOrEqual(fewest.supervisor)
       const { entries } = await box.files.list(".")

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest"
 import { processesOf } from "../boot/stage.ts"
 import type { Stage } from "./load.ts"
 
-/** An archive in which a link and a folder have one name. */
+/** Makes an archive in which a link and a folder have the same name. */
 const hostileArchive = (target: string): Buffer => {
   const none = { mode: 0o777, size: 0, modifiedAtMs: 0, uid: 1000, gid: 1000 }
   const header = (type: string, name: string, to = "") =>
@@ -48,10 +48,10 @@ server.listen({ fd: 3 })
 process.stdin.on("end", () => process.exit()).resume()
 `
 
-/** A sandbox whose agent has taken over the program that works with files. */
+/** Adds the case of a sandbox whose agent has taken over the program that works with files. */
 export const describeHostileCopy = (stage: () => Stage): void => {
   describe("a sandbox that lies about its files", () => {
-    it("has berth cp touch nothing outside of the destination, and tells clients no lie", async () => {
+    it("gets nothing outside of the destination of `berth cp` touched, and has its lies refused", async () => {
       const { server } = stage()
       const made = await server.berth(["up", "--name", "liar", "--network", "none"])
       const box = server.sandbox(made.stdout.toString().trim())
@@ -72,7 +72,7 @@ export const describeHostileCopy = (stage: () => Stage): void => {
       const patch = ["mount", "--bind", "/workspace/worker.cjs", program]
       execFileSync("nsenter", [...inItsMounts, ...patch])
       process.kill(worker?.pid ?? 0, "SIGKILL")
-      // The next call starts the other one, once the end of the first is known.
+      // The next call starts the hostile worker, once the end of the first one is known.
       await expect
         .poll(() => box.files.readText("nowhere").catch(() => ""), { timeout: 60_000 })
         .toBe("hello")
@@ -90,7 +90,7 @@ export const describeHostileCopy = (stage: () => Stage): void => {
         for await (const { type } of box.files.watch("dir")) seen.push(type)
       }
       await expect(watch()).rejects.toMatchObject({ code: "bridge.protocol_violated" })
-      // The refusal may overtake what came right before it.
+      // The refusal may overtake the message right before it.
       expect(["", "ready"]).toContain(seen.join())
       await server.berth(["rm", "liar", "--force"])
     })

@@ -15,7 +15,7 @@ const COMMANDS = sized("commands at once", { few: 150, all: 1_000 })
 const FLOOD_BYTES = 10 * 1024 * MIB
 const FILE_MIB = sized("MiB of a file under load", { few: 160, all: 512 })
 
-/** Of what passes, some is always garbage that is not collected yet, and V8 makes room for it. */
+/** Covers garbage that is not collected yet, for which V8 makes room. */
 const SERVER_GROWTH_MB = 110
 const SUPERVISOR_MB = 150
 
@@ -24,11 +24,11 @@ export interface Stage {
   readonly box: Sandbox
 }
 
-/** What much work does to the server and to a supervisor. */
+/** Adds the cases of much work for the server and for a supervisor. */
 export const describeLoad = (stage: () => Stage): void => {
   describe("under load", () => {
     sampledCases("kinds of load on a sandbox", 1, (it) => {
-      it(`answers ${COMMANDS} commands at once, each as it should, and then carries as much as ever`, async () => {
+      it(`answers ${COMMANDS} commands at once, each correctly, and then carries a large file, in less than ${SERVER_GROWTH_MB} MB more memory`, async () => {
         const { server } = stage()
         const box = await freshBox(server, "thousand")
         const memory = watchMemory(server.pid())
@@ -57,7 +57,7 @@ export const describeLoad = (stage: () => Stage): void => {
         expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
       }, 120_000)
 
-      it("holds up a flood for a client that does not read, in flat memory, and ends it with the client", async () => {
+      it(`holds up a flood for a client that does not read, in less than ${SERVER_GROWTH_MB} MB more memory, and ends it with the client`, async () => {
         const { server } = stage()
         const box = await freshBox(server, "flood")
         const memory = watchMemory(server.pid())
@@ -68,7 +68,7 @@ export const describeLoad = (stage: () => Stage): void => {
         const dd = `dd if=/dev/zero bs=64k count=${FLOOD_BYTES / (64 * 1024)} status=none`
         await client.say({ command: ["sh", "-c", `${dd} & setsid ${dd} & wait`] })
         await client.receive(FILE_MIB * MIB)
-        // Nobody reads any more: it waits once all that is in between is full.
+        // The client reads no more, so the flood waits once all buffers in between are full.
         let before = -1
         const isStill = () => {
           const was = before
@@ -83,7 +83,7 @@ export const describeLoad = (stage: () => Stage): void => {
         await expect.poll(traces).toEqual(none)
       }, 120_000)
 
-      it(`carries ${FILE_MIB} MiB in and ${FILE_MIB} MiB out in flat memory`, async () => {
+      it(`carries ${FILE_MIB} MiB in and ${FILE_MIB} MiB out in less than ${SERVER_GROWTH_MB} MB more memory`, async () => {
         const { server } = stage()
         const box = await freshBox(server, "large")
         const memory = watchMemory(server.pid())
@@ -96,7 +96,7 @@ export const describeLoad = (stage: () => Stage): void => {
   })
 }
 
-/** With a supervisor that has done nothing else: each of these is to stay within its limit by itself. */
+/** Makes a sandbox with a fresh supervisor, as each case is to stay within its limit by itself. */
 const freshBox = async ({ client }: Stage["server"], slug: string): Promise<Sandbox> => {
   const workspace = { slug: Slug.parse(slug), network: { kind: "none" as const } }
   const box = await client().sandboxes.create({ workspace })
@@ -105,14 +105,14 @@ const freshBox = async ({ client }: Stage["server"], slug: string): Promise<Sand
   return box
 }
 
-/** What the floods of a sandbox have written. */
+/** The bytes that the floods of a sandbox have written. */
 const writtenIn = (box: Sandbox): number =>
   processesOf(box.id)
     .filter(({ command }) => command.startsWith("dd "))
     .map(({ pid }) => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]))
     .reduce((sum, bytes) => sum + bytes, 0)
 
-/** A file in and out. */
+/** Writes a file, and reads it. */
 const carry = async (box: Sandbox, mib: number): Promise<void> => {
   await box.files.write("large", pieces(mib))
   let bytes = 0
@@ -132,7 +132,7 @@ const pieces = (count: number): ReadableStream<Uint8Array> => {
   })
 }
 
-/** Gives what a look finds as soon as two looks find the same: earlier connections end a moment after their clients. */
+/** Looks until two looks find the same, and returns that: earlier connections end a moment after their clients. */
 const settled = async <Found>(look: () => Found): Promise<Found> => {
   let found = look()
   const isSettled = () => {

@@ -4,7 +4,7 @@ import { writeSync } from "node:fs"
 import { openPty } from "@berth/supervisor/pty/open"
 import { onPty } from "@berth/supervisor/terminals/program"
 
-/** A program on a terminal, and a person who sits at it. */
+/** Starts a program on a terminal, for a person who sits at it. */
 export const sitAt = (command: readonly string[], env: NodeJS.ProcessEnv) => {
   const pty = openPty({ cols: 80, rows: 24 }, undefined)
   const [file, ...args] = onPty({ command, cwd: "/", path: pty.path })
@@ -34,7 +34,7 @@ export const sitAt = (command: readonly string[], env: NodeJS.ProcessEnv) => {
         })
       }
     },
-    /** Whether what is typed comes to the program by lines, as it does for a shell. */
+    /** Whether typed text comes to the program by lines, as it does for a shell. */
     isByLines: () =>
       / icanon/.test(execFileSync("stty", ["-F", pty.path, "-a"], { encoding: "utf8" })),
     close: async () => {

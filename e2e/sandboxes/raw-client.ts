@@ -2,16 +2,16 @@ import { randomBytes } from "node:crypto"
 import { once } from "node:events"
 import { connect, type Socket } from "node:net"
 
-/** Where a server answers, and what it wants to see. */
+/** The address of a server, and its token. */
 export interface Access {
   readonly url: string
   readonly token: string
 }
 
-/** A connection to a server by which every byte is said by hand, so that it can be cut at any of them. */
+/** A connection to a server on which the test sends every byte, so that it can be cut at any of them. */
 export class RawClient {
   readonly socket: Socket
-  /** What tells this connection from all others of the machine. */
+  /** The local port, which tells this connection from all others of the machine. */
   readonly port: number
   readonly #access: Access
   #received = 0
@@ -30,12 +30,12 @@ export class RawClient {
     return new RawClient(socket, access)
   }
 
-  /** Resolves when the kernel has all of it. */
+  /** Sends bytes, and resolves when the kernel has all of them. */
   send(data: string | Buffer): Promise<void> {
     return new Promise((resolve) => this.socket.write(data, () => resolve()))
   }
 
-  /** The beginning of a request, up to the body. */
+  /** Sends the beginning of a request, up to the body. */
   request(method: string, path: string, headers: readonly string[] = []): Promise<void> {
     const { url, token } = this.#access
     const all = [`Host: ${new URL(url).host}`, `Authorization: Bearer ${token}`, ...headers]
@@ -49,7 +49,7 @@ export class RawClient {
     ])
   }
 
-  /** A text frame, masked with nothing. */
+  /** Sends a text frame, masked with zeros. */
   say(message: object): Promise<void> {
     const payload = Buffer.from(JSON.stringify(message))
     const head = [0x81, 0x80 | 126, payload.length >> 8, payload.length & 0xff, 0, 0, 0, 0]

@@ -19,7 +19,7 @@ export interface Told {
   readonly status: number | NodeJS.Signals
 }
 
-/** Commands that have commands of their own. */
+/** Commands that have subcommands. */
 const GROUPS = ["layers", "sessions", "toolbox"]
 
 /** A command for a data directory: the flag stands behind the words that name the command. */
@@ -29,14 +29,14 @@ export const onDataDir = (dataDir: string, args: readonly string[]): string[] =>
   return [...args.slice(0, words), "--data-dir", dataDir, ...args.slice(words)]
 }
 
-/** A real server on a data directory of its own, which can be killed and started again. */
+/** Starts a real server on a data directory of its own, which can be killed and started again. */
 export const openServer = async (
   flags: readonly string[] = [],
   directory = tmpdir(),
   variables: Readonly<Record<string, string>> = {},
 ) => {
   const base = mkdtempSync(join(directory, "berth-sandboxes-e2e-"))
-  // Sandboxes have their toolbox from here, and are nobody outside.
+  // Sandboxes have their toolbox from here, and their users have no rights outside.
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
@@ -95,7 +95,7 @@ export const openServer = async (
     commandOf,
     berth,
     startBerth,
-    /** As a power cut would end it, if the host went on. */
+    /** Kills the server, as a power cut would. The host goes on. */
     kill: () => stop("SIGKILL"),
     restart: async () => {
       access = await start()

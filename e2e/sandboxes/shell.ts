@@ -3,7 +3,7 @@ import { processesOf } from "../boot/stage.ts"
 import type { Stage } from "./load.ts"
 import { sitAt } from "./pty.ts"
 
-/** Says what it is told, and by what. */
+/** A script that reports resizes and interrupts. */
 const LISTENER = `trap 'echo "resized to $(stty size)"' WINCH; trap 'echo interrupted; exit 7' INT
 echo listening; while :; do sleep 0.05; done`
 
@@ -13,10 +13,10 @@ export const openShell = ({ server }: Stage, args: readonly string[]) => {
   return sitting
 }
 
-/** `berth shell`, as a person at a terminal has it. */
+/** Adds the cases of `berth shell` for a person at a terminal. */
 export const describeShell = (stage: () => Stage): void => {
   describe("berth shell", () => {
-    it("shows a shell that is typed to, and ends as it does", async () => {
+    it("shows a shell that takes typed lines, and ends with its status", async () => {
       const person = openShell(stage(), ["app", "--cwd", "/tmp", "--", "sh"])
       await person.see(/[$#] $/)
       expect(person.isByLines()).toBe(false)
@@ -27,7 +27,7 @@ export const describeShell = (stage: () => Stage): void => {
       expect(person.isByLines()).toBe(true)
     })
 
-    it("passes on what the window and the keys do", async () => {
+    it("passes on resizes of the window and interrupts", async () => {
       const person = openShell(stage(), ["app", "sh", "-c", LISTENER])
       await person.see(/listening/)
       person.resize({ cols: 101, rows: 37 })
@@ -38,7 +38,7 @@ export const describeShell = (stage: () => Stage): void => {
       expect(person.isByLines()).toBe(true)
     })
 
-    it("leaves nothing inside when its window is closed, or when it is ended", async () => {
+    it("leaves no process inside when its window is closed, or when it is ended", async () => {
       const { box } = stage()
       const inside = () =>
         processesOf(box.id).filter(({ command }) => command.startsWith("sleep 4"))
@@ -53,7 +53,7 @@ export const describeShell = (stage: () => Stage): void => {
       }
     })
 
-    it("comes back to a terminal, which goes on when only the one who came back leaves", async () => {
+    it("attaches to a terminal again, which goes on when the attached client leaves", async () => {
       const first = openShell(stage(), ["app", "sh"])
       await first.see(/[$#] $/)
       first.type("echo earl''ier\n")

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs"
 import type { SandboxId } from "@berth/protocol/ids"
 import { processesOf } from "../boot/stage.ts"
 
-/** How much a process's memory has grown at the most since this was called. */
+/** Watches by how much a process's memory grows at the most from now on. */
 export const watchMemory = (pid: number) => {
-  // The kernel then counts its peak anew.
+  // This makes the kernel count the peak anew.
   writeFileSync(`/proc/${pid}/clear_refs`, "5")
   const before = peakMb(pid)
   return { grownMb: () => peakMb(pid) - before }
@@ -28,7 +28,7 @@ const pidIn = (sandbox: SandboxId, program: string): number => {
   return found.pid
 }
 
-/** What a call through the server could leave: its connections on both sides, and what runs inside. */
+/** The traces that a call through the server could leave: its connections on both sides, and processes inside. */
 export const tracesOf = (server: number, sandbox: SandboxId) => ({
   server: unixSocketsOf(server),
   supervisor: unixSocketsOf(supervisorOf(sandbox)),
@@ -37,7 +37,7 @@ export const tracesOf = (server: number, sandbox: SandboxId) => ({
     .toSorted(),
 })
 
-/** How many sockets a process has to others on this machine; TCP is not counted. */
+/** The number of Unix sockets of a process. */
 const unixSocketsOf = (pid: number): number => {
   const lines = readFileSync(`/proc/${pid}/net/unix`, "latin1").split("\n").slice(1)
   const inodes = new Set(lines.map((line) => `socket:[${line.split(/ +/)[6]}]`))
@@ -57,7 +57,7 @@ const openFiles = (pid: number): string[] =>
 export const hasConnectionFrom = (server: number, clientPort: number): boolean => {
   const hex = clientPort.toString(16).toUpperCase().padStart(4, "0")
   const table = readFileSync(`/proc/${server}/net/tcp`, "latin1")
-  // Its inode is 0 once no process has it.
+  // The inode of a socket is 0 once no process has it.
   const ours = new RegExp(`^ *\\d+: \\S+ \\S+:${hex} (?:\\S+ ){4} *\\d+ +\\d+ ([1-9]\\d*)`, "m")
   return ours.test(table)
 }

@@ -7,7 +7,7 @@ import { openDockerStage, useStage } from "./stage.ts"
 import { describeTroubles } from "./troubles.ts"
 import { describeWork } from "./work.ts"
 
-/** What of these depends on the backend, others show with less. */
+/** Groups of cases that other tests on Docker cover with less. */
 const FURTHER = [describeByName, describeTroubles, describeInterruption]
 
 requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
@@ -18,6 +18,6 @@ requires("root", "docker", "tini").describe("real agents in containers of Docker
     matters: () => false,
   })
   for (const describeMore of more) describeMore(stage, names)
-  // In the end their sandboxes are replaced.
+  // Comes last: it replaces the sandboxes.
   describeWork(stage, "docker", names)
 })

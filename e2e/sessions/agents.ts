@@ -2,23 +2,23 @@ import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { ModelReply, ModelScript, ScriptedPrompt } from "@berth/testing/model/script"
 import { scriptedConfig } from "@berth/testing/opencode"
 
-/** Inside a sandbox, which has a network of its own. */
+/** The port of the model inside a sandbox, which has a network of its own. */
 export const MODEL_PORT = 4_199
 const MODEL = `http://127.0.0.1:${MODEL_PORT}`
 
-/** What the prompt of the same words does with each of them. */
+/** The prompt at which each agent's model makes a file. */
 export const MAKE_A_FILE = "Please make a file."
 
-/** What the models know beside that. */
+/** Further prompts that the models answer. */
 export const SAW_A_BIRD = "I saw a heron."
 export const WHICH_BIRD = "Which bird was it?"
 export const BE_REFUSED = "Be refused."
-/** Notes something, and never comes to an end; whoever is told of that afterwards looks at the notes. */
+/** A prompt whose turn writes a note and never ends. The prompt that continues it reads the note. */
 export const NOTE_IT = "Note it once."
 
 const UNCLEAR = "Be unclear."
 
-/** What a model does once before it answers, by the prompt. */
+/** The fault that a model shows once before it answers, by the prompt. */
 export const FAULTS = {
   "Be late.": { text: ["I am here."], delayMs: 2_000 },
   "Be slowed down.": { status: 429, message: "too many requests", retryAfterS: 1 },
@@ -27,21 +27,21 @@ export const FAULTS = {
   [UNCLEAR]: { malformedAfter: "I was " },
 } as const satisfies Record<string, ModelReply>
 
-/** Not to be found in anything that is kept. */
+/** The key of the agents, which no stored data may hold. */
 export const KEY = "sk-scripted-0123456789abcdef"
 
 export interface RealAgent {
   readonly agent: WorkspaceSpecInput["agent"]
   readonly environment: Readonly<Record<string, string>>
   readonly script: ModelScript
-  /** Its own words for a model that knows no such key, and what they are taken for. */
+  /** The agent's own words when the model refuses its key, and the code of that error. */
   readonly refused: string
   readonly refusal: "agent.failed" | "agent.not_set_up"
-  /** The fault after which it does not ask again. */
+  /** The fault after which the agent does not ask again. */
   readonly givesUp?: keyof typeof FAULTS
 }
 
-/** Writes a file and reads it by a command, by these calls, and says so. */
+/** Makes a script in which a model writes a file and reads it by a command, by these calls, and says so. */
 const making = (...calls: [ModelReply, ...ModelReply[]]): ModelScript => [
   { prompt: MAKE_A_FILE, replies: [...calls, { text: ["It ", "is ", "made."], pauseMs: 300 }] },
   { prompt: SAW_A_BIRD, replies: [{ text: ["A fine bird."] }] },
@@ -77,7 +77,7 @@ const OPENCODE_SCRIPT: ModelScript = [
 
 export type AgentName = "opencode" | "opencode-acp" | "claude" | "codex"
 
-/** Of each vendor one, as its users set it up. */
+/** The agents of all vendors, as their users set them up. */
 export const AGENTS: Readonly<Record<AgentName, RealAgent>> = {
   opencode: {
     agent: { kind: "opencode", keys: ["SCRIPTED_KEY"] },

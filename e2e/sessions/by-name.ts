@@ -3,7 +3,7 @@ import { expect, it } from "vitest"
 import { BE_REFUSED, MAKE_A_FILE } from "./agents.ts"
 import { DEADLINE_MS, type Stage } from "./stage.ts"
 
-/** Agents by their name on the command line, in sandboxes where Codex could make none of its own. */
+/** Adds the cases of agents by their name on the command line, in sandboxes where Codex could make none of its own. */
 export const describeByName = (stage: () => Stage) => {
   const berth = async (args: readonly string[]) => {
     const { stdout, stderr, status } = await stage().server.berth(args)
@@ -11,7 +11,7 @@ export const describeByName = (stage: () => Stage) => {
   }
 
   it.each(sampled("agents by their name", ["codex", "claude"] as const, 1))(
-    "berth run with %s ends with the effect of its commands, and fails when its turn does",
+    "`berth run` with %s ends with the changes of its commands, and fails when its turn fails",
     async (name) => {
       // A model of its own, since a model plays its script once.
       const slug = `${name}-by-name`

@@ -5,10 +5,10 @@ import { NOTE_IT } from "./agents.ts"
 import { ofType, textOf } from "./read-events.ts"
 import { DEADLINE_MS, eventsUntil, type Stage } from "./stage.ts"
 
-/** What comes of an agent whose sandbox is killed while it works. */
+/** Adds the case of an agent whose sandbox is killed while it works. */
 export const describeInterruption = (stage: () => Stage) => {
   it(
-    "[R3.4] [R3.5] opencode goes on where it was when its sandbox is killed, and does nothing again",
+    "[R3.4] [R3.5] opencode goes on where it was when its sandbox is killed, and repeats nothing",
     async () => {
       const workspace = stage().workspace("opencode")
       const { sessions } = stage().server.client()
@@ -30,7 +30,7 @@ export const describeInterruption = (stage: () => Stage) => {
       ])
       expect(second.id).not.toBe(first.id)
 
-      // It noted something, then it read what was there.
+      // The first turn wrote a note, the second one read it.
       const [, read, ...others] = ofType(events, "tool.completed")
       expect(read, told).toMatchObject({ failed: false, output: "noted\n" })
       expect(others, told).toEqual([])

@@ -27,7 +27,7 @@ import { openServer } from "../sandboxes/server.ts"
 import { AGENTS, type AgentName, MAKE_A_FILE, MODEL_PORT, SAW_A_BIRD } from "./agents.ts"
 import { DEADLINE_MS, promptToEnd } from "./stage.ts"
 
-/** In memory: the model notes the key that it was asked with. */
+/** The folder of the model's notes, with the key that it was asked with, is in memory. */
 const ASKED = "/dev/shm/asked"
 
 const CANARY = `sk-canary-${randomBytes(24).toString("hex")}`
@@ -109,7 +109,7 @@ const readIfThere = (path: string): Buffer => {
   }
 }
 
-/** Where this host puts core dumps: the directory that it names, and those of the usual handlers. */
+/** The core dumps of this host, in the directory that it names and in those of the usual handlers. */
 const coresOfHost = (): string[] => {
   const pattern = readFileSync("/proc/sys/kernel/core_pattern", "utf8").trim()
   const places = ["/var/lib/systemd/coredump", "/var/crash", "/var/lib/apport/coredump"]
@@ -119,7 +119,7 @@ const coresOfHost = (): string[] => {
   )
 }
 
-/** A child may have ended with its parent. */
+/** Ends a process with a core dump, unless it has ended with its parent. */
 const endWithCore = (pid: number, signal: "SIGABRT" | "SIGSEGV"): void => {
   try {
     process.kill(pid, signal)
@@ -270,7 +270,7 @@ for (const { backend, name } of CASES)
         expect(formsIn(Buffer.from(server.log.join("\n")))).toEqual([])
         execFileSync("sync", ["--file-system", disk.directory])
         expect(formsOnDisk(disk.image)).toEqual([])
-        // A key that stands there would have been found.
+        // The same search finds a key that is on the disk.
         writeFileSync(
           join(disk.directory, "planted"),
           Buffer.from(`xx${CANARY}`).toString("base64"),

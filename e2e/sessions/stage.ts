@@ -13,12 +13,12 @@ import { openServer } from "../sandboxes/server.ts"
 import { AGENTS, type AgentName, KEY, MODEL_PORT } from "./agents.ts"
 import { makeSystem } from "./system.ts"
 
-/** So that a sandbox whose workspace changes between two prompts is soon replaced. */
+/** With these flags, a sandbox whose workspace changes between two prompts is soon replaced. */
 const KEEP = ["--session-keep", "1s"]
 
 const IMAGE = "berth-test/agents:latest"
 
-/** Where the model writes down what it is asked: it stays when the sandbox is replaced. */
+/** The folder in which the model notes its requests. It stays when the sandbox is replaced. */
 const ASKED = "/workspace/asked"
 
 type Server = Awaited<ReturnType<typeof openServer>>
@@ -27,19 +27,19 @@ type Server = Awaited<ReturnType<typeof openServer>>
 export interface Stage {
   readonly server: Server
   workspace(agent: AgentName): WorkspaceSpecInput & { readonly slug: string }
-  /** What the model of a workspace was asked, so far. */
+  /** The requests to the model of a workspace, so far. */
   asked(workspace: string): Promise<ModelTurn[]>
   /** The workspace's sandbox. */
   sandbox(workspace: string): Promise<ReturnType<Server["sandbox"]>>
   close(): Promise<void>
 }
 
-/** A toolbox is built, a system is put together, and on Docker imported, beside other tests. */
+/** Covers the making of a toolbox and of a system, which Docker imports, beside other tests. */
 const STAGE_DEADLINE_MS = 240_000
-/** A sandbox boots with an agent that takes seconds of two cores, beside other tests. */
+/** Covers the boot of a sandbox with an agent, which takes seconds of two cores, beside other tests. */
 export const DEADLINE_MS = 180_000
 
-/** For the tests of one block. */
+/** Opens a stage for the tests of one block. */
 export const useStage = (open: () => Promise<Stage>): (() => Stage) => {
   let stage: Stage
   beforeAll(async () => {
@@ -124,7 +124,7 @@ const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage
 
 const ENDS = new Set(["succeeded", "failed", "stopped", "interrupted"])
 
-/** Sends a prompt, and gives what happened in its session up to its end. */
+/** Sends a prompt, and returns the events of its session up to its end. */
 export const promptToEnd = async (session: Session, text: string): Promise<Event[]> => {
   const { id } = await session.prompt(text)
   return await eventsUntil(
@@ -133,7 +133,7 @@ export const promptToEnd = async (session: Session, text: string): Promise<Event
   )
 }
 
-/** What happened in a session, up to the first for which it holds. */
+/** Reads the events of a session, up to the first one that fits. */
 export const eventsUntil = async (
   session: Session,
   holds: (body: EventBody) => boolean,

@@ -6,7 +6,7 @@ import { BOOT_PACKAGES, systemFiles } from "@berth/testing/system-files"
 
 const exec = promisify(execFile)
 
-/** A system without any agent: Berth brings them. Its files are those of the host, under another name. */
+/** Makes a system without any agent: Berth brings them. Its files are those of the host, under another name. */
 export const makeSystem = async (root: string): Promise<void> => {
   for (const each of ["usr/local/bin", "etc", "proc", "sys", "dev", "tmp", "run", "home", "sbin"])
     await mkdir(join(root, each), { recursive: true })
@@ -17,7 +17,7 @@ export const makeSystem = async (root: string): Promise<void> => {
   await copy(["--parents", ...(await systemFiles(BOOT_PACKAGES)), root], "/")
 }
 
-/** As another name of the same file; where that cannot be, because it lies on another disk, as a copy. */
+/** Copies files as hard links, or as copies where the files lie on another disk. */
 const copy = async (args: readonly string[], cwd: string): Promise<void> => {
   const cp = (how: string) =>
     exec("cp", [how, "--no-dereference", "--preserve=mode", ...args], { cwd })

@@ -3,10 +3,10 @@ import { AGENTS, type AgentName, BE_REFUSED, FAULTS } from "./agents.ts"
 import { ofType, statesOf, textOf } from "./read-events.ts"
 import { DEADLINE_MS, promptToEnd, type Stage } from "./stage.ts"
 
-/** Codex asks some times more, even when it is refused. */
+/** Codex asks several times, even when it is refused. */
 const REFUSAL_LIMIT_MS = 30_000
 
-/** What comes of agents whose models fail them. */
+/** Adds the cases of agents whose models fail. */
 export const describeTroubles = (stage: () => Stage, names: readonly AgentName[]) => {
   for (const name of names)
     it(
@@ -35,11 +35,11 @@ export const describeTroubles = (stage: () => Stage, names: readonly AgentName[]
 
   for (const name of names)
     it(
-      `${name} goes on when its model is late, refuses for now, breaks off or is unclear`,
+      `${name} goes on when its model is late, refuses for now or breaks off, and goes on or fails when its model is unclear`,
       async () => {
         const { sessions } = stage().server.client()
         const workspace = stage().workspace(name)
-        // Each in a session of its own, so that agents wait before they ask again at the same time.
+        // Each fault has a session of its own, so that the waits before the next request run at the same time.
         const inSession = async (fault: string) => {
           const session = await sessions.create({ workspace })
           return { fault, events: await promptToEnd(session, fault) }
@@ -58,7 +58,7 @@ export const describeTroubles = (stage: () => Stage, names: readonly AgentName[]
       DEADLINE_MS,
     )
 
-  it("says which key is missing", async () => {
+  it("a session is refused with the name of a missing key", async () => {
     const workspace = { ...stage().workspace("opencode"), slug: "keyless" }
     const agent = { kind: "opencode" as const, keys: ["NOT_THERE"] }
     await expect(

@@ -5,10 +5,10 @@ import { type AgentName, KEY, MAKE_A_FILE, SAW_A_BIRD, WHICH_BIRD } from "./agen
 import { ofType, statesOf, textOf } from "./read-events.ts"
 import { DEADLINE_MS, promptToEnd, type Stage } from "./stage.ts"
 
-/** Each keeps its memory in a way of its own; OpenCode has one, whichever way it is spoken to. */
+/** The agents that keep their memory, each in a way of its own. OpenCode has the same way for both protocols. */
 const MEMORIES = ["opencode", "claude", "codex"] as const satisfies AgentName[]
 
-/** Where the first event is that fits. */
+/** The place of the first event that fits. */
 const placeOf = (events: readonly Event[], fits: (body: EventBody) => boolean): number =>
   events.findIndex(({ body }) => fits(body))
 
@@ -16,7 +16,7 @@ const placeOf = (events: readonly Event[], fits: (body: EventBody) => boolean): 
 export const describeWork = (stage: () => Stage, backend: string, names: readonly AgentName[]) => {
   for (const name of names)
     it(
-      `[R3.2] [R3.6] ${name} writes a file and runs a command, and all that it does is told in order`,
+      `[R3.2] [R3.6] ${name} writes a file and runs a command, and its events come in order`,
       async () => {
         const { sessions } = stage().server.client()
         const session = await sessions.create({ workspace: stage().workspace(name) })
@@ -36,7 +36,7 @@ export const describeWork = (stage: () => Stage, backend: string, names: readonl
         expect(Math.max(...ends), told).toBeLessThan(placeOf(events, isLastWord))
         const [, read] = ofType(events, "tool.completed")
         expect(read, told).toMatchObject({ failed: false, output: expect.stringContaining("made") })
-        // In pieces, as the model says it, and none of them twice. Codex says first that it does not know the model.
+        // The text comes in pieces, none of them twice. Codex first says that it does not know the model.
         expect(textOf(events).replace(/^Warning: .*\n\n/, ""), told).toBe("It is made.")
         expect(ofType(events, "message.delta").length, told).toBeGreaterThan(1)
         expect(ofType(events, "message.completed").length, told).toBeGreaterThan(0)
@@ -58,7 +58,7 @@ export const describeWork = (stage: () => Stage, backend: string, names: readonl
   const remembering = sampled(`agents that remember, ${backend}`, able, 1)
   for (const name of remembering)
     it(
-      `[R3.5] ${name} remembers what was said to it before its sandbox was replaced, and has its files`,
+      `[R3.5] ${name} remembers its conversation after its sandbox was replaced, and has its files`,
       async () => {
         const { sessions, sandboxes } = stage().server.client()
         // Its sandbox is there from the test before, if that ran.

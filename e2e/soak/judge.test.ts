@@ -23,11 +23,11 @@ describe("growth in lives of half an hour", () => {
     expect(growth?.isTooMuch).toBe(true)
   })
 
-  it("is found in samples that go up and down by more than it", () => {
+  it("is found in samples that go up and down", () => {
     expect(judged(30, (hours) => 200 + 40 * hours + 8 * random())?.isTooMuch).toBe(true)
   })
 
-  it("is none while a server warms up and then stays as it is", () => {
+  it("is none where a server warms up and then stays as it is", () => {
     const growth = judged(30, (hours) => 200 - 100 * Math.exp(-hours * 60))
     expect(growth).toMatchObject({ isTooMuch: false })
     expect(growth?.perHour).toBeLessThan(1)
@@ -42,7 +42,7 @@ describe("growth in lives of half an hour", () => {
     expect(judged(30, (hours) => 200 + 11 * hours)?.isTooMuch).toBe(true)
   })
 
-  it("is not made up for by a fall", () => {
+  it("is none where samples fall", () => {
     expect(judged(30, (hours) => 200 - 50 * hours)?.isTooMuch).toBe(false)
   })
 })
@@ -65,14 +65,14 @@ describe("growth in shorter lives", () => {
   })
 })
 
-it("says which measure grew, by how much, and what is allowed", () => {
+it("a complaint says which measure grew, by how much, and what is allowed", () => {
   const growth = { from: 200, to: 214.96, perHour: 59.84, isTooMuch: true }
   expect(complaintOf(MEMORY, growth)).toBe(
     "the server's memory grew by 59.8 MB per hour, from 200 to 215: at most 10 may come",
   )
 })
 
-it("lets servers live for half an hour where there is time for two of them, else for half of the run", () => {
+it("a soak lets servers live for half an hour where there is time for two of them, else for half of the run", () => {
   expect(lifeOf(240 * MINUTE_MS).lifeMs).toBe(30 * MINUTE_MS)
   expect(lifeOf(60 * MINUTE_MS).lifeMs).toBe(30 * MINUTE_MS)
   expect(lifeOf(10 * MINUTE_MS).lifeMs).toBe(5 * MINUTE_MS)

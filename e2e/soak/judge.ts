@@ -1,9 +1,9 @@
-/** What is counted, and how much of it may come in an hour. */
+/** A measure, and its allowed growth in an hour. */
 export interface Measure {
   readonly name: string
   readonly unit: string
   readonly maxPerHour: number
-  /** Growth in a short life that tells nothing: a heap that is not collected yet, what is under way. */
+  /** Growth in a short life that proves nothing, such as a heap that is not collected yet. */
   readonly shortSlack: number
 }
 
@@ -25,12 +25,12 @@ export const SHORT_MS = 15 * 60_000
 
 const HOUR_MS = 3_600_000
 
-/** A life needs so many samples in each third to be judged. */
+/** A life needs this many samples in each third to be judged. */
 const MIN_SAMPLES = 3
 
 /**
  * Growth of one measure over one life, without its warm-up: from the middle of the first third to the middle of the last.
- * Undefined: the life was too short to say anything.
+ * Undefined if the life was too short for a judgement.
  */
 export const growthOf = (
   { maxPerHour, shortSlack }: Measure,
@@ -61,7 +61,7 @@ export const complaintOf = (
 ): string =>
   `${name} grew by ${rounded(perHour)} ${unit} per hour, from ${rounded(from)} to ${rounded(to)}: at most ${maxPerHour} may come`
 
-/** How long each server lives: half an hour in a run that has time for two such lives, else half of the run. */
+/** The length of each server's life: half an hour in a run that has time for two such lives, else half of the run. */
 export const lifeOf = (runMs: number): { lifeMs: number; warmUpMs: number } => {
   const lifeMs = Math.min(HOUR_MS / 2, runMs / 2)
   return { lifeMs, warmUpMs: lifeMs / 4 }
@@ -75,7 +75,7 @@ const at = (sorted: readonly number[], part: number): number =>
 
 const middle = (values: readonly number[]): number => at(sortedOf(values), 0.5)
 
-/** Between the first and the last quarter of the values. */
+/** The distance between the first and the last quarter of the values. */
 const spread = (values: readonly number[]): number => {
   const sorted = sortedOf(values)
   return at(sorted, 0.75) - at(sorted, 0.25)

@@ -11,7 +11,7 @@ import { MEASURES, type MeasureName, measure, takeLeftovers } from "./watched.ts
  * `npm run soak`: a server with many sandboxes, used and changed and killed at random for a while. What it must hold
  * at the end: every file is there, nothing is left on the host, and nothing that is counted has grown for as long as a server
  * lived. Its status is 1 if one of these does not hold. A run of an hour or more has lives of half an hour; in a shorter one
- * they are shorter, and only what grows fast is found.
+ * they are shorter, and only fast growth is found.
  */
 
 const { values } = parseArgs({
@@ -41,7 +41,7 @@ const soaked = new Soaked(() => server.client(), Number(values.sandboxes), rando
 const { installationId: installation } = await server.client().status()
 const resident = await soaked.openResident()
 const supervisor = supervisorOf(resident)
-/** Of each measure, the lives of all servers; what outlives them has one life. */
+/** The samples of each measure, by the server's life. A measure that outlives servers has one life. */
 const lives = new Map<MeasureName, Map<number, Sample[]>>()
 const problems: string[] = []
 let restarts = 0

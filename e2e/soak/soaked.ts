@@ -7,16 +7,16 @@ import type { Sandbox } from "@berth/sdk/sandboxes"
 
 interface Workspace {
   readonly name: string
-  /** What was written, in this order. */
+  /** The lines that were written, in this order. */
   readonly lines: string[]
   version: number
   isBusy: boolean
-  /** Of an action that a crash cut off: what it began may run on, and keeps its sandbox as long as it does. */
+  /** Whether a crash cut off an action: its command or terminal may go on, and keeps the sandbox in use. */
   wasCut: boolean
   session: SessionId | undefined
 }
 
-/** How often the resident sandbox is used. */
+/** The pause between two uses of the resident sandbox. */
 const RESIDENT_PAUSE_MS = 200
 
 const workspaceOf = (name: string): Workspace => ({
@@ -66,7 +66,7 @@ export class Soaked {
     await pause(RESIDENT_PAUSE_MS)
   }
 
-  /** Nobody begins anything meanwhile; what is under way is cut off, as a crash does. */
+  /** Works while the server is down. No action begins meanwhile, and running ones are cut off, as by a crash. */
   async whileDown(work: () => Promise<void>): Promise<void> {
     this.#crashes += 1
     this.#up = work()
@@ -94,7 +94,7 @@ export class Soaked {
     }
   }
 
-  /** What of the files is not as it was left, in words. */
+  /** Describes the files that are not as they were left, and prompts without an end. */
   async check(): Promise<string[]> {
     const wrong: string[] = []
     for (const workspace of [this.#resident, ...this.#workspaces].filter(
@@ -153,7 +153,7 @@ export class Soaked {
     this.counts.commands += 1
   }
 
-  /** Its session goes on whatever becomes of sandboxes and servers. */
+  /** Runs a prompt in the workspace's session, which outlives sandboxes and servers. */
   async #prompt(workspace: Workspace): Promise<void> {
     const { sessions } = this.#client()
     workspace.session ??= (await sessions.create({ workspace: workspace.name })).id
@@ -161,7 +161,7 @@ export class Soaked {
     const { lastEvent: after } = await session.get()
     const line = `${workspace.lines.length} ${this.#random()}`
     const { id } = await session.prompt(`echo ${line} >> /workspace/kept`, { key: line })
-    // Another server has another address: whoever listens to this one would wait for ever.
+    // The next server has another address: a client that listens to this one would wait for ever.
     const cut = new AbortController()
     const listen = { after, signal: cut.signal, onBreak: () => cut.abort() }
     for await (const { body } of session.events(listen)) {
@@ -189,5 +189,5 @@ export class Soaked {
   }
 }
 
-/** What an action fails of when its server is killed. */
+/** The errors of an action whose server is killed. */
 const CUT = new Set(["server.unreachable", "server.stopping", "cancelled", "bridge.dropped"])

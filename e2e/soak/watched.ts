@@ -7,7 +7,7 @@ import type { Client } from "@berth/sdk/client"
 import { takeCensus } from "@berth/server/backends/embedded/testing/harness"
 import type { Measure } from "./judge.ts"
 
-/** What a soak counts. Limits are what a server may gain in an hour of steady use; it gains nothing for ever. */
+/** The measures of a soak. The limits are the growth that an hour of steady use may bring; no growth may go on for ever. */
 export const MEASURES = {
   memory: { name: "the server's memory", unit: "MB", maxPerHour: 30, shortSlack: 60 },
   supervisor: { name: "the supervisor's memory", unit: "MB", maxPerHour: 15, shortSlack: 25 },
@@ -25,7 +25,7 @@ export interface Watched {
   readonly dataDir: string
 }
 
-/** Counts everything once. Undefined: the server is down. */
+/** Counts everything once. Returns undefined if the server is down. */
 export const measure = (watched: Watched): Record<MeasureName, number> | undefined => {
   const { server, supervisor, dataDir, installation } = watched
   const memory = memoryMbOf(server)
@@ -52,7 +52,7 @@ const memoryMbOf = (pid: number): number => {
   }
 }
 
-/** Sandboxes that are gone, decisions, events and prompts are remembered: they do not count. */
+/** Counts rows, except for those that the store keeps: gone sandboxes, decisions, events and ended prompts. */
 const readRows = (dataDir: string): { ids: readonly string[]; rows: number } => {
   const database = new DatabaseSync(join(dataDir, "berth.db"), { readOnly: true })
   try {
@@ -78,7 +78,7 @@ const cgroupsOf = (installation: string): string[] =>
     .stdout.split("\n")
     .filter((path) => path !== "")
 
-/** What is left on the host of sandboxes that are all removed, in words. */
+/** Describes the traces on the host of sandboxes that have all been removed. */
 export const takeLeftovers = async (client: Client, dataDir: string): Promise<string[]> => {
   const { installationId } = await client.status()
   const { cgroups, ...census } = await takeCensus(

@@ -20,7 +20,7 @@ const STREAMS = 300
 const WARM_STREAMS = 100
 const FLOODED_EVENTS = 400
 
-/** Writes as fast as it is read, in lines, for longer than anybody looks. */
+/** Writes lines as fast as they are read, for longer than any test looks. */
 const FLOOD = `timeout 600 perl -e 'my $line = ("x" x 2000) . "\\n"; print $line while 1'`
 
 /** A pause between two requests of a client, so that it does not keep a core busy itself. */
@@ -91,7 +91,7 @@ export const openAttackedServer = async () => {
   }
 }
 
-/** Resolves when there is much to read: streams that begin then have all of it to send. */
+/** Starts a flood of events, and resolves when there are many: streams that begin then have all of them to send. */
 const flood = async (session: Session): Promise<void> => {
   const { lastEvent: after } = await session.get({})
   await session.prompt(FLOOD)
@@ -135,7 +135,10 @@ const startHostile = async (
   return { begun, kill }
 }
 
-/** Code that a server has run a hundred times is compiled: it is attacked as one that has been up for a while. */
+/**
+ * Opens streams until the server's code for them is compiled, so that the attack meets a server that has been up for a
+ * while.
+ */
 const warmUp = async (server: Server, session: string): Promise<void> => {
   for (let count = 0; count < WARM_STREAMS; count++) {
     const socket = openUnread(server.access(), session)
@@ -144,7 +147,7 @@ const warmUp = async (server: Server, session: string): Promise<void> => {
   }
 }
 
-/** Again and again, whatever comes of it. */
+/** Makes a call again and again, whatever its outcome. */
 const askOn = async (ask: () => Promise<unknown>, signal: AbortSignal): Promise<void> => {
   while (!signal.aborted) {
     await ask().catch(() => {})

@@ -1,6 +1,7 @@
 /**
- * An attacked server for who measures it: says "ready" when the attack has begun. Each line on its input is for how many
- * milliseconds to ask for the server's health; the answer is one line of JSON with the samples. It ends with its input.
+ * An attacked server for a program that measures it: says "ready" when the attack has begun. Each line on its input is
+ * the number of milliseconds for which to ask for the server's health; the answer is one line of JSON with the
+ * samples. It ends with its input.
  */
 import { createInterface } from "node:readline"
 import { openAttackedServer } from "./attack.ts"

@@ -16,7 +16,10 @@ const INPUTS = {
   whole: currentInputs,
 }
 
-/** The toolbox that tests of this run share: who comes first makes it. Outside of a run, one in a store of its own. */
+/**
+ * Builds the toolbox that the tests of a run share, unless another test has. Outside of a run, it has a store of its
+ * own.
+ */
 export const buildToolbox = async (kind: ToolboxKind, own: string, signal: AbortSignal) => {
   const arch = process.arch as "x64" | "arm64"
   const inputs = await INPUTS[kind]({ arch, from: FROM, path: process.env.PATH ?? "", signal })

@@ -12,8 +12,8 @@ const never = new AbortController().signal
 
 /**
  * Makes the shared store the one of a server, which has nothing to copy and nothing to read: links to its files would
- * change them, and every server had to compare them all again. Whoever changes a toolbox builds its own. Gives what
- * takes it back, before the directory is removed.
+ * change them, and every server had to compare them all again. A test that changes a toolbox builds its own. Returns
+ * the function that takes it back, to be called before the directory is removed.
  */
 export const giveToolbox = async (dataDir: string): Promise<() => Promise<void>> => {
   const store = sharedStore("whole")

@@ -10,13 +10,13 @@ export default () => {
   chmodSync(base, 0o711)
   process.env[SHARED_TOOLBOXES] = base
   return () => {
-    // Of servers that failed to start.
+    // The mounts are of servers that failed to start.
     for (const place of mountsOf(basename(base))) execFileSync("umount", ["--lazy", place])
     rmSync(base, { recursive: true, force: true })
   }
 }
 
-/** Where a directory of that name, or one below it, is mounted. */
+/** The places at which a directory of that name, or one below it, is mounted. */
 const mountsOf = (name: string): string[] =>
   readFileSync("/proc/self/mountinfo", "utf8")
     .split("\n")

@@ -12,7 +12,7 @@ type Stage = Awaited<ReturnType<typeof setStage>>
 const DEADLINE_MS = 60_000
 const WAIT = { timeout: DEADLINE_MS }
 
-/** A file, a folder and a link that git does not know, and what it does know changed in each way. */
+/** Makes an untracked file, folder and link, and changes tracked files in each way. */
 const WORK = `
 cd /workspace/app; echo changed >> README; rm GONE; mkdir -p new/deep; echo new > new/deep/file; ln -s new/deep/file link
 chmod 700 new/deep/file; echo at home > ~/kept; git config user.name me`
@@ -84,7 +84,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
     DEADLINE_MS,
   )
 
-  it("is refused under a name that is taken, and before a file is touched that exists", async () => {
+  it("is refused under a taken name, and overwrites no existing file", async () => {
     const { told, base } = stage()
     const taken = await told("layers", "import", "from", archive, "--json")
     expect(taken.status).toBe(1)
@@ -100,7 +100,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
     expect(missing.stderr).toMatch(/nowhere cannot be read: ENOENT/)
   })
 
-  it("is refused if it is none, or cut short, or damaged, and leaves nothing of it", async () => {
+  it("is refused if it is no archive, cut short or damaged, and leaves no files", async () => {
     const { told, base } = stage()
     const whole = readFileSync(archive)
     const damaged = Buffer.from(whole)
@@ -118,7 +118,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
     }
   })
 
-  it("is held to its bounds through the API: nothing that it names reaches the host", async () => {
+  it("is refused through the API when an entry leads outside, is hostile or is missing, and leaves no files", async () => {
     const trees = [directory("workspace"), directory("home")] as const
     const [workspace, home] = trees
     const described = { trees: ["workspace", "home"] as never }
@@ -148,7 +148,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
 
   sampledCases(`further cases of archives, ${backend}`, 1, (further) => {
     further(
-      "goes through a pipe, also of a workspace that is stopped",
+      "passes through a pipe, also from a stopped workspace",
       async () => {
         const { told, berth, sandbox } = stage()
         expect(await told("stop", "from", "--force")).toMatchObject({ status: 0 })
@@ -164,7 +164,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
     )
 
     further(
-      "leaves nothing of an import or an export that Ctrl-C ends",
+      "leaves no files of an import or an export that Ctrl-C ends",
       async () => {
         const { startBerth, base, client, sandbox, told } = stage()
         const up = await told("up", "--empty", "--name", "large", "--network", "none")

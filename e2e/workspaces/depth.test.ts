@@ -29,7 +29,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       return layer === null ? 0 : read("layers", layer, "layer.json").parents.length + 1
     }
 
-    /** Adds a line to a file in each of so many layers. */
+    /** Adds a line to a file in each of that many layers. */
     const freezeLayers = async (workspace: string, count: number): Promise<void> => {
       const root = join(world().dataDir, "layers")
       const layers = await openLayersFound(root)
@@ -48,7 +48,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     }
 
     it(
-      `keeps its files over ${FORKS} forks in a row, every second one of a stopped sandbox, and is flattened by itself at ${FLATTEN_AT_LAYERS} layers`,
+      `keeps its files over ${FORKS} forks in a row, every second one of a stopped sandbox, and is flattened without being asked at ${FLATTEN_AT_LAYERS} layers`,
       async () => {
         const workspace = { slug: "fork-0", network: { kind: "none" as const } }
         let sandbox: Sandbox = await world().client().sandboxes.create({ workspace })

@@ -5,12 +5,12 @@ import type { setStage } from "../leases/stage.ts"
 type Stage = Awaited<ReturnType<typeof setStage>>
 
 export const earlierIds = (stage: () => Stage): void => {
-  it("leads to the current sandbox for the verbs that take an id, exec, cp and shell aside, and says so", async () => {
+  it("leads to the current sandbox for hold, why, boot, adopt, fork, stop and rm, and the API", async () => {
     const { make, told, access } = stage()
     const old = await make("moved")
     await old.files.write("kept", "still here\n")
     await old.stop()
-    // The first use after a stop starts the next one, whatever verb it comes by.
+    // The first use after a stop starts the next sandbox, by any verb.
     const held = await told("hold", old.id, "--json")
     expect(held).toMatchObject({ status: 0 })
     const lease = JSON.parse(held.stdout) as { id: string; sandbox: string }
@@ -77,7 +77,7 @@ export const earlierIds = (stage: () => Stage): void => {
     expect((await told("ps")).stdout).not.toMatch(/ moved /)
   })
 
-  it("leads nowhere when its workspace is removed, though another has that name", async () => {
+  it("leads nowhere when its workspace is removed, though another workspace has that name", async () => {
     const { make, told } = stage()
     const old = await make("reborn")
     await old.remove()

@@ -9,19 +9,19 @@ import { ran } from "./ran.ts"
 
 type Stage = Awaited<ReturnType<typeof setStage>>
 
-/** Begins a use of a sandbox, and says how to end it. */
+/** Begins a use of a sandbox, and returns the function that ends it. */
 type Begin = (box: Sandbox, use: Using) => Promise<() => unknown>
 
 interface Using {
   readonly session: () => Promise<Session>
-  /** The test's own, since these run at once. */
+  /** The test's own `expect`, since these tests run at the same time. */
   readonly expect: ExpectStatic
 }
 
 const FOREVER = "until [ -e go ]; do sleep 0.05; done"
 const letGo = (box: Sandbox) => () => box.files.write("go", "")
 
-/** Every kind of lease that makes a sandbox in use, with the words that its users are told by. */
+/** Every kind of lease that makes a sandbox in use, with the words for its user. */
 const USES: readonly [string, RegExp, Begin][] = [
   [
     "command",
@@ -55,7 +55,7 @@ const USES: readonly [string, RegExp, Begin][] = [
       await box.commands.start(["/opt/berth/bin/node", "-e", listens])
       await expect.poll(async () => (await box.ports.list()).length).toBe(1)
       const connection = await box.ports.connect(8123)
-      // From here on the connection alone keeps it.
+      // From here on the connection alone keeps the sandbox in use.
       for (const { id } of await box.commands.list()) await box.commands.kill(id)
       return () => connection.close()
     },
@@ -98,7 +98,7 @@ const USES: readonly [string, RegExp, Begin][] = [
 
 export interface InUseOptions {
   readonly backend: string
-  /** How many uses, and how many further cases, a run takes that leaves most out. */
+  /** The numbers of uses and of further cases in a run that leaves most out. */
   readonly few: { readonly uses: number; readonly cases: number }
 }
 
@@ -112,7 +112,7 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
   const usersOf = async (box: Sandbox) => usesAmong((await box.why()).leases).map(userOf)
 
   it.concurrent.for(uses)(
-    "[R1.6] [R1.7] %s: is one rule for every verb, and drains a sandbox of a changed workspace",
+    "[R1.6] [R1.7] a sandbox in use is neither stopped nor removed, and drains when its workspace changes (%s)",
     async ([name, user, begin], { expect }) => {
       const { make, told, create } = stage()
       const box = await make(name)
@@ -148,7 +148,7 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
       const waiting = await session.prompt("echo $A")
       for await (const { body } of session.events())
         if (body.type === "prompt.waiting" && body.message.includes(`waits for ${box.id}`)) break
-      // It has the changed workspace's sandbox the moment that the use ends, whoever keeps the old one.
+      // The prompt runs in the changed workspace's sandbox once the use ends, whatever sessions keep the old one.
       await end()
       const find = async () => (await session.prompts()).find(({ id }) => id === waiting.id)
       await expect.poll(async () => (await find())?.state, { timeout: 20_000 }).toBe("succeeded")
@@ -158,7 +158,7 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
 
   sampledCases(`further cases of uses, ${backend}`, few.cases, (further) => {
     further(
-      "[R1.7] is not a session between its prompts: that keeps it, and gives way to every request",
+      "[R1.7] a session between its prompts keeps its sandbox, and yields to every request",
       async () => {
         const { make, told, create, client } = stage()
         const keep = async (name: string) => {
@@ -180,7 +180,7 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
           "is ready, and nobody uses it. It is kept for\n",
         )
         expect(await told("stop", "kept-a")).toMatchObject({ status: 0, stderr: "" })
-        // The conversation goes on in the next one, and keeps that.
+        // The conversation goes on in the next sandbox, and keeps that one.
         const second = await ran(session, "true", expect)
         expect(second).not.toBe(box.id)
         const third = await create("kept-a", { A: "2" }, { deadlineMs: 20_000 })

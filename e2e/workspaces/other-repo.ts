@@ -27,7 +27,7 @@ export const otherRepo = (stage: () => Stage): void => {
     return startProcess(node, own, { env: stage().env, cwd }).ended
   }
 
-  it("is refused by every client, with both ways out, and nothing is taken over", async () => {
+  it("is refused to every client, with both ways out, and the workspace keeps its repo", async () => {
     const workspace = { slug: "app", repos: [{ url: other }] }
     const refusal = {
       code: "workspace.other_repo",
@@ -61,7 +61,7 @@ export const otherRepo = (stage: () => Stage): void => {
   })
 
   it(
-    "replaces the other with --replace where nobody sits at a terminal, unless somebody uses it",
+    "replaces the other repo with --replace where there is no terminal, unless the sandbox is in use",
     async () => {
       const current = (await stage().client().sandboxes.named("app")).sandbox
       const held = await stage().sandbox(current).hold({ holder: "ada" })

@@ -1,7 +1,10 @@
 import type { Session } from "@berth/sdk/sessions"
 import type { ExpectStatic } from "vitest"
 
-/** Runs a prompt to its end, and says in which sandbox. Tests that run at once have an `expect` of their own. */
+/**
+ * Runs a prompt to its end, and returns the sandbox in which it ran. Tests that run at once have an `expect` of their
+ * own.
+ */
 export const ran = async (
   session: Session,
   text: string,

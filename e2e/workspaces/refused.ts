@@ -8,7 +8,7 @@ import { ran } from "./ran.ts"
 
 type Stage = Awaited<ReturnType<typeof setStage>>
 
-/** Nobody listens there. */
+/** An image of a registry at which no server listens. */
 const NO_IMAGE = "127.0.0.1:1/debian"
 
 const IMAGE_WORDS = {
@@ -25,7 +25,7 @@ export const refusedCommands = (stage: () => Stage, backend: keyof typeof IMAGE_
     expect(await told("up", repo, "--network", "none")).toMatchObject({ status: 0 })
     const session = await client().sessions.create({ workspace: "calm" })
     const sandbox = String(await ran(session, "true", expect))
-    // A session that keeps the sandbox is no use of it: nothing but the refusal protects it.
+    // A session that keeps the sandbox is no use of it: only the refusal protects the sandbox.
     await expect.poll(() => stage().usersOf({ id: sandbox as never })).toHaveLength(1)
     const now = async () => ({
       workspace: await client().workspaces.get("calm"),
@@ -71,7 +71,7 @@ export const refusedCommands = (stage: () => Stage, backend: keyof typeof IMAGE_
   })
 }
 
-/** When a lease ends is told by the wall, whose milliseconds need not be those of before. */
+/** Leaves out the ends of leases: they follow the wall clock, whose milliseconds may differ at the next look. */
 const withoutExpiry = (view: SandboxView) => ({
   ...view,
   leases: view.leases.map(({ expiresAt: _, ...lease }) => lease),

@@ -5,7 +5,7 @@ import { ran } from "./ran.ts"
 type Stage = Awaited<ReturnType<typeof setStage>>
 
 export const removedWorkspaces = (stage: () => Stage): void => {
-  it("closes its sessions, and those of another that gets its name are open", async () => {
+  it("closes its sessions, and sessions of another workspace with its name are open", async () => {
     const { make, told, client } = stage()
     await make("over")
     const session = await client().sessions.create({ workspace: "over" })

@@ -8,7 +8,7 @@ import { otherRepo } from "./other-repo.ts"
 import { refusedCommands } from "./refused.ts"
 import { removedWorkspaces } from "./removed.ts"
 
-/** An engine starts, a toolbox is built, and sandboxes boot beside other tests. */
+/** Covers the start of an engine, the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 
 const GROUPS = [
@@ -23,11 +23,11 @@ export interface WorkspaceBackend {
   readonly backend: "embedded" | "docker"
   /** The flags with which a server uses the backend. */
   readonly flags: () => Promise<readonly string[]>
-  /** How many groups of cases, and how many cases of uses and archives, a run takes that leaves most out. */
+  /** The numbers of groups, and of cases of uses and archives, in a run that leaves most out. */
   readonly few: InUseOptions["few"] & { readonly groups: number }
 }
 
-/** Workspaces through a server, the same on every backend. */
+/** Adds the cases of workspaces through a server, the same on every backend. */
 export const describeWorkspaces = ({ backend, flags, few }: WorkspaceBackend): void => {
   let stage: Awaited<ReturnType<typeof setStage>>
   beforeAll(async () => {

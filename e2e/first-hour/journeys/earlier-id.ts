@@ -3,18 +3,18 @@ import { join } from "node:path"
 import { expect } from "vitest"
 import type { Machine } from "../newcomer.ts"
 
-/** The id of a sandbox that was stopped, which people have in their notes and scripts. */
+/** The id of a stopped sandbox, as people have it in their notes and scripts. */
 export const earlierId = ({ journey }: Machine): void =>
   journey(
     "earlier-id",
-    "leads from the id of a stopped sandbox to the current one, for exec, cp, shell, boot, why, hold and rm, and says so",
+    "is led from the id of a stopped sandbox to the current one by exec, cp, shell, boot, why, hold and rm, which say so",
     async ({ home, sees }) => {
       await sees("cd my-repo")
       await sees("old=$(berth up --network none)")
       const old = (await sees("echo $old")).trim()
       await sees(`berth exec $old -- sh -c 'echo "still here" > kept'`)
       expect(await sees("berth stop $old")).toBe(old)
-      // The first use after a stop starts the next one, whatever verb it comes by.
+      // The first use after a stop starts the next sandbox, by any verb.
       const held = await sees("berth hold $old")
       const [, now = "", hold = ""] =
         /^\S+ is now (sb-\w+)\n(ls-\w+)\nsb-\w+ is held until it is released$/.exec(held) ?? []
@@ -22,7 +22,7 @@ export const earlierId = ({ journey }: Machine): void =>
       const said = `${old} is now ${now}`
       await sees(`berth hold --release ${hold}`)
       expect(await sees("berth exec $old -- cat kept")).toBe(`${said}\nstill here`)
-      // By the beginning of the id as well.
+      // The beginning of the id leads there as well.
       expect(await sees(`berth exec ${old.slice(0, 12)} -- true`)).toBe(said)
       writeFileSync(join(home, "my-repo/sent"), "sent\n")
       expect(await sees("berth cp sent $old:sent")).toContain(said)

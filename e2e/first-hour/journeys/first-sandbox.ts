@@ -3,18 +3,18 @@ import { expect } from "vitest"
 import { makeRepo } from "../../boot/stage.ts"
 import type { Machine } from "../newcomer.ts"
 
-/** More than the sandbox may have. */
+/** More processes than the sandbox may have. */
 const TOO_MANY = 300
 const MAX_PROCESSES = 256
 
 /** Starts processes until that is refused, and ends them. */
 const FORKS = `perl -e 'for (1 .. ${TOO_MANY}) { my $id = fork; if (!defined $id) { print "refused\\n"; last }; if (!$id) { sleep 100; exit }; push @ids, $id }; kill 9, @ids'`
 
-/** The sandbox of the repo that one stands in, which the journeys after this one use. */
+/** The sandbox of the repo in the current folder, which the later journeys use. */
 export const firstSandbox = ({ journey }: Machine): void =>
   journey(
     "first-sandbox",
-    "makes the sandbox of the repo that one stands in, within limits, and names the columns of tables",
+    "makes the sandbox of the repo in the current folder, within limits, and sees tables with named columns",
     async ({ home, sees }) => {
       makeRepo(join(home, "my-repo"), {
         "package.json": JSON.stringify({ name: "my-repo", scripts: { test: "echo 1 passed" } }),

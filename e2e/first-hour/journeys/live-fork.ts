@@ -4,11 +4,11 @@ import type { Machine } from "../newcomer.ts"
 
 const FILES = sized("new files of a sandbox that a newcomer forks", { few: 2_000, all: 50_000 })
 
-/** A copy of a sandbox that runs, and its removal beside a name that there is not. */
+/** The fork of a running sandbox, and its removal beside an unknown name. */
 export const liveFork = ({ journey }: Machine): void =>
   journey(
     "live-fork",
-    `forks a live sandbox with ${FILES} new files, tells how long it stood still, and removes the fork beside an unknown name`,
+    `forks a live sandbox with ${FILES} new files, is told how long it stood still, and removes the fork beside an unknown name`,
     async ({ sees }) => {
       await sees(
         `berth exec my-repo -- sh -c 'mkdir new && cd new && seq ${FILES} | xargs touch && touch /tmp/alive'`,

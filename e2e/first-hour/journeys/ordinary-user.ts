@@ -1,7 +1,7 @@
 import { expect } from "vitest"
 import type { Machine } from "../newcomer.ts"
 
-/** Becomes a user without rights, in a home of nobody's, for one command. */
+/** Runs one command as a user without rights and without a home. */
 const as = (group: string) =>
   `setpriv --reuid=nobody --regid=${group} --clear-groups env -u XDG_STATE_HOME -u XDG_CONFIG_HOME HOME=/nonexistent`
 
@@ -9,7 +9,7 @@ const as = (group: string) =>
 export const ordinaryUser = ({ journey }: Machine): void =>
   journey(
     "ordinary-user",
-    "tells an ordinary user that sandboxes need root, and lets the members of a group use root's server",
+    "is told as an ordinary user that sandboxes need root, and uses root's server as a member of its group",
     async ({ dataDir, sees }) => {
       const doctor = await sees(`${as("nogroup")} berth doctor`, { status: 1 })
       expect(doctor).toMatch(/privileges.*who cannot run a server with embedded sandboxes/)

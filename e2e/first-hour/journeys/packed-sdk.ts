@@ -4,10 +4,10 @@ import { expect } from "vitest"
 import type { Machine } from "../newcomer.ts"
 import { readmeBlocks } from "../readme-blocks.ts"
 
-/** The SDK, and what it needs of this project. */
+/** The SDK, and the packages of this project that it needs. */
 const PACKAGES = ["protocol", "local", "sdk"].map((name) => `--workspace=@berth/${name}`).join(" ")
 
-/** A program as somebody writes it who has nothing but the packed SDK. */
+/** A program of a project that has nothing but the packed SDK. */
 const PROGRAM = `
 import { createClient } from "@berth/sdk"
 const { sandboxes, sessions } = createClient()
@@ -25,7 +25,7 @@ await sandbox.remove()
 
 const TSC = `tsc --noEmit --strict --module nodenext --target esnext --lib esnext,dom --types node --typeRoots`
 
-/** The SDK where nothing else of this project is. */
+/** The SDK in a project without the rest of Berth. */
 export const packedSdk = ({ journey }: Machine): void =>
   journey(
     "packed-sdk",
@@ -46,7 +46,7 @@ export const packedSdk = ({ journey }: Machine): void =>
       expect(old).toContain(ends)
       expect(old).toMatch(/"code":"client\.runtime_too_old","hint":"Use Node 22/)
 
-      // In the README the repo lies at a place of the reader's, and the second block goes on after the first.
+      // The README's repo is at a path of the reader's, and the second block continues the first.
       const text = readmeBlocks("ts").flat().join("\n").replaceAll("/src/app", join(home, "app"))
       writeFileSync(join(home, "project/readme.ts"), text)
       await sees("cp -r ~/my-repo ~/app && berth up ~/my-repo --network none")

@@ -26,7 +26,7 @@ until curl -s ${MODEL} > /dev/null; do sleep 0.05; done\n`
 export const permissions = ({ journey, furtherJourney }: Machine): void => {
   journey(
     "waiting-question",
-    "shows in sessions, ps and log what an agent waits for, takes the answer later, and stops a prompt that waits",
+    "sees in sessions, ps and log that an agent waits for permission, answers later, and stops a prompt that waits",
     async ({ home, dataDir, sees }) => {
       makeRepo(join(home, "asks"), {
         "model-server.mjs": await modelProgram(),
@@ -69,7 +69,7 @@ export const permissions = ({ journey, furtherJourney }: Machine): void => {
     },
   )
 
-  // Two boots of OpenCode more; that it is held to it is also tested where it is driven.
+  // This takes two more boots of OpenCode, whose permissions are also tested beside its agent.
   furtherJourney("deny", "keeps OpenCode from acting with --permissions deny", async ({ sees }) => {
     await sees("cd asks")
     const held = await sees(`berth run --permissions deny "make two.txt"`)

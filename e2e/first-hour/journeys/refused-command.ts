@@ -5,7 +5,7 @@ import type { Machine } from "../newcomer.ts"
 export const refusedCommand = ({ journey }: Machine): void =>
   journey(
     "refused-command",
-    "leaves a sandbox running that is in use when a command is refused",
+    "keeps a sandbox in use running when a command is refused",
     async ({ sees }) => {
       await sees("cd my-repo")
       const command = await sees(

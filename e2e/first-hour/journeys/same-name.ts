@@ -8,7 +8,7 @@ import type { Meanwhile } from "../person.ts"
 export const sameName = ({ journey }: Machine): void =>
   journey(
     "same-name",
-    "refuses a repo whose name another workspace has, with both ways out, and each of them works",
+    "is refused a repo whose name another workspace has, and both ways out that the refusal names work",
     async ({ home, sees }) => {
       for (const folder of ["a", "b"]) makeRepo(join(home, folder, "app"), { WHOSE: `${folder}\n` })
       const whose = (name: string) => sees(`berth exec ${name} -- cat WHOSE`)

@@ -11,11 +11,11 @@ const refusedTo =
     return shown
   }
 
-/** Mistakes that everybody makes, and the words that they get for them. */
+/** Common mistakes, and the messages that answer them. */
 export const words = ({ journey, furtherJourney }: Machine): void => {
   journey(
     "words",
-    "says what is missing or wrong in the words of the command line",
+    "is told what is missing or wrong in the words of the command line",
     async ({ dataDir, sees }) => {
       const refused = refusedTo(sees)
       expect(await refused("berth run 'npm test'", 2)).toContain("this is not in a git repo")
@@ -40,10 +40,10 @@ export const words = ({ journey, furtherJourney }: Machine): void => {
     },
   )
 
-  // A boot of OpenCode more; its words are also tested where it is driven.
+  // This takes another boot of OpenCode, whose messages are also tested beside its agent.
   furtherJourney(
     "words-opencode",
-    "says that OpenCode needs a model, and how to name one",
+    "is told that OpenCode needs a model, and how to name one",
     async ({ sees }) => {
       await sees("cd my-repo")
       expect(await refusedTo(sees)("berth run --agent opencode 'fix it'")).toMatch(/--model/)

@@ -11,7 +11,7 @@ import { expectLogForPeople } from "./testing/log-for-people.ts"
 const BUNDLE = fileURLToPath(new URL("../dist/bundle", import.meta.url))
 const SERVE = ["serve", "--port", "0", "--data-dir"]
 
-/** A bundle in which nothing is compiled yet. */
+/** Copies the bundle without its compiled code. */
 const copyBundle = () => {
   const copy = join(makeDir(), "bundle")
   cpSync(BUNDLE, copy, { recursive: true, filter: (path) => !path.startsWith(`${BUNDLE}/cache`) })
@@ -21,7 +21,7 @@ const copyBundle = () => {
 }
 
 const help = async (command: string) => {
-  // Where the tests keep what is compiled is not where the bundle does.
+  // The tests' compile cache would be used instead of the bundle's own.
   const env = { NODE_COMPILE_CACHE: undefined }
   const child = startProcess(process.execPath, [command, "--help"], { env })
   const [stdout, status] = await Promise.all([text(child.stdout), exitOf(child)])
@@ -35,7 +35,7 @@ describe("the bundle", () => {
     await expectLogForPeople(command)
   })
 
-  it("asks engines", async () => {
+  it("looks for the Docker engine, and reports that it does not answer", async () => {
     const engine = `unix://${makeDir()}/none.sock`
     const args = [...SERVE, makeDir(), "--backend", "docker", "--engine", engine]
     const child = startProcess(process.execPath, [join(BUNDLE, "berth.js"), ...args])
@@ -55,7 +55,7 @@ describe("the bundle", () => {
     expect(readdirSync(compiled)).not.toEqual([])
   })
 
-  requires("root").it("leaves nothing in what another user has built", async () => {
+  requires("root").it("writes no compiled code into a folder of another user", async () => {
     const { command, compiled } = copyBundle()
     chownSync(compiled, 65_534, 65_534)
     await help(command)

@@ -66,7 +66,7 @@ describe("a command that talks to a running server", () => {
     )
   })
 
-  it("differs in that from one that works on this host by itself", async () => {
+  it("differs from `berth layers`, which works on the host itself and loads the server's code", async () => {
     expect(ofServer(await loadedBy(["layers", "ls", "--data-dir", makeDir()]))).toContain(
       "server/src/main.ts",
     )

@@ -19,6 +19,6 @@ it.each([
   expect(parse(...words)).toEqual({ line, options })
 })
 
-it("an option that is unknown is not taken for a command", () => {
+it("an unknown option is not taken for a command", () => {
   expect(() => parse("--usr", "root", "--", "ls")).toThrow("unknown option '--usr'")
 })

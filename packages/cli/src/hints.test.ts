@@ -16,14 +16,14 @@ const CONTEXT = {
 const program = new Command("berth")
 for (const { name, load } of COMMANDS) await (await load()).define(program.command(name), CONTEXT)
 
-/** In every hint of the error table: what stands between backticks, by the code of the error. */
+/** The texts between backticks in the hints of the error table, with the codes of their errors. */
 const QUOTED = Object.entries(ERRORS).flatMap(([code, { hint }]) =>
   [...hint.matchAll(/`([^`]*)`/g)].map(([, text = ""]) => ({ code, text })),
 )
 const NAMED = QUOTED.filter(({ text }) => /^berth [a-z]/.test(text))
 const FLAGS = QUOTED.filter(({ text }) => text.startsWith("--"))
 
-/** A word in capitals stands for whatever the reader chooses. */
+/** A word in capitals stands for a value of the reader's. */
 const isPlaceholder = (word: string): boolean => /^[A-Z]+$/.test(word)
 
 const flagsOf = (command: Command): (string | undefined)[] => [
@@ -31,7 +31,7 @@ const flagsOf = (command: Command): (string | undefined)[] => [
   ...command.options.flatMap(({ long, short }) => [long, short]),
 ]
 
-/** What of a command line there is not; undefined: there is all of it. */
+/** Returns the first word of a command line that does not exist, or undefined. */
 const missingIn = (line: string): string | undefined => {
   let command = program
   for (const word of line.split(" ").slice(1)) {
@@ -45,7 +45,7 @@ const missingIn = (line: string): string | undefined => {
 }
 
 describe("the hints of the error table", () => {
-  it.each(NAMED)("name a command that there is: $text ($code)", ({ text }) => {
+  it.each(NAMED)("name a command that exists: $text ($code)", ({ text }) => {
     expect(missingIn(text)).toBeUndefined()
   })
 
@@ -54,7 +54,7 @@ describe("the hints of the error table", () => {
     expect(program.commands.some((command) => flagsOf(command).includes(flag))).toBe(true)
   })
 
-  it("send nobody at a command line to a route of the API, or to a placeholder", () => {
+  it("name no route of the API, and no placeholder for a sandbox or a workspace", () => {
     const wrong = Object.entries(ERRORS).filter(([, { hint }]) =>
       /\b(GET|POST|PUT|DELETE) |\/v1\/|\bSANDBOX\b|\bWORKSPACE\b/.test(hint),
     )

@@ -15,7 +15,7 @@ import { exitOf, makeDir, startProcess } from "./testing/berth.ts"
 
 const LAUNCHER = fileURLToPath(new URL("../../../bin/berth", import.meta.url))
 
-/** An installed and built project whose command says on what it runs, and with what arguments. */
+/** Makes an installed and built project whose command prints its Node and its arguments. */
 const makeProject = () => {
   const dir = makeDir()
   const root = join(dir, "the project")
@@ -75,7 +75,7 @@ describe("bin/berth", () => {
     }
   })
 
-  it("is found on the path, and in the directory where one stands", async () => {
+  it("is found on the path, and in the current directory", async () => {
     const { dir, root, launcher } = makeProject()
     const bin = join(dir, "links")
     mkdirSync(bin)
@@ -95,7 +95,7 @@ describe("bin/berth", () => {
     expect(await run(launcher, [], { path: `${dir}:/usr/bin:/bin` })).toEqual(reached())
   })
 
-  it("runs what the compiler has made since the bundle was", async () => {
+  it("runs the compiler's output where it is newer than the bundle", async () => {
     const { root, main, launcher } = makeProject()
     const compiled = join(root, "packages/server/dist/.tsbuildinfo")
     mkdirSync(join(root, "packages/server/dist"), { recursive: true })

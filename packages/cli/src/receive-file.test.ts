@@ -9,7 +9,7 @@ import { receiveFile } from "./receive-file.ts"
 const MIB = 1024 * 1024
 
 requires("root").describe("a file that a sandbox sends", () => {
-  it("does not fill the disk of this machine, however long it is", async () => {
+  it("does not fill the host's disk, however long it is", async () => {
     const disk = mkdtempSync(join(tmpdir(), "berth-receive-"))
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=96m", "berth-test", disk])
     onTestFinished(() => {

@@ -7,7 +7,7 @@ const known = WorkspaceSpec.parse({ slug: "app", environment: { A: "1" } })
 const said = (flags: Parameters<typeof describedBy>[0]) =>
   sayChanges(changesOf(known, describedBy(flags, known)))
 
-it("names what flags set for the workspace, without the values of its variables", () => {
+it("the report of changes names the keys that flags set, without the values of variables", () => {
   const agent = { agent: "opencode", model: "a/b", key: ["K"], permissions: "ask" }
   expect(
     said({
@@ -26,7 +26,7 @@ it("names what flags set for the workspace, without the values of its variables"
   ])
 })
 
-it("is silent about flags that say what is so already", () => {
+it("the report of changes is silent about flags that change nothing", () => {
   expect(said({ agent: "shell", network: "open", env: ["A=1"] })).toEqual([])
 })
 

@@ -15,14 +15,14 @@ const UNSHOWN = [
   ...["\u2029", "\u{e0041}", "\u3164", "\u115f", "\ud800"],
 ]
 
-describe("what others wrote", () => {
-  it("is shown without what a terminal obeys or a reader does not see", () => {
+describe("text from elsewhere", () => {
+  it("is shown without control characters and invisible ones", () => {
     for (const character of UNSHOWN) expect(printable(`a${character}b`)).toBe("a\ufffdb")
     const fine = "é ü 漢字 עברית العربية 👍🏽 ⚠️ a\tb\n"
     expect(printable(fine)).toBe(fine)
   })
 
-  it("is JSON that says the same, in characters that are seen", () => {
+  it("becomes JSON of the same value, in visible characters", () => {
     const value = { path: UNSHOWN.join("x"), list: ["é"] }
     for (const json of [toJson(value), toJsonLine(value)]) {
       expect(JSON.parse(json)).toEqual(value)
@@ -30,7 +30,7 @@ describe("what others wrote", () => {
     }
   })
 
-  it("does not pass as a hint of ours, nor as a line of its own", () => {
+  it("does not pass as a hint of Berth's, nor as a line of its own", () => {
     const error = new BerthError("files.failed", "it failed\n  hint: run this", {
       details: { said: "one\n  hint: and this\u202e" },
     })
@@ -42,7 +42,7 @@ describe("what others wrote", () => {
     expect(inColumns([["a\nsb-1  ready", "b"]])).toBe("a sb-1 ready  b\n")
   })
 
-  it("is one line where it is told in one", () => {
+  it("begins no line of its own where the screen shows it in one", () => {
     const lines: string[] = []
     const screen = new Screen({ text: () => {}, line: (text) => lines.push(text) })
     screen.show({ type: "file.changed", path: "a\nsucceeded\u202e" } as never)
@@ -71,7 +71,7 @@ describe("a word in a command to copy", () => {
     "\u202ex",
   ]
 
-  it("is read back by a shell as it was, and shows nothing else", () => {
+  it("is read back unchanged by a shell, in visible characters", () => {
     for (const word of words) {
       expect(printable(shellWord(word))).toBe(shellWord(word))
       expect(shellWord(word)).not.toContain("\n")

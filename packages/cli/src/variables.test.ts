@@ -34,7 +34,7 @@ it("takes variables from files, and lets --env win", () => {
   })
 })
 
-it("says what is wrong, and never a value", () => {
+it("refuses a malformed variable without showing its value", () => {
   const file = fileOf("GOOD=1\nmy secret=hunter2\n")
   const failure = (given: Parameters<typeof variablesOf>[0]) => {
     try {

@@ -59,7 +59,7 @@ describe("a waterfall", () => {
     )
   })
 
-  it("[R2.9] ends with why it ended early, and what the failed step said last", () => {
+  it("[R2.9] ends with the reason of an early end, and the last output of the failed step", () => {
     const error = { code: "hook.failed", message: "m", hint: "Look at the hook." }
     const failed = step("setup-hook", {
       state: "failed",
@@ -90,7 +90,7 @@ describe("a waterfall", () => {
     expect(text).toContain("never ready, failed after 6.0 ms")
   })
 
-  it("shows a boot that is under way, and one without steps", () => {
+  it("shows a boot that is under way, and a boot without steps", () => {
     const running = { outcome: "running", readyAtMs: null, endedAtMs: null } as const
     const text = renderWaterfall(
       trace(

@@ -21,7 +21,7 @@ const findAsNobody = async (dataDir: string) => {
 }
 
 describe("findServer", () => {
-  it("does not say that no server runs where it may not look", async () => {
+  it("does not say that no server runs where the user may not look into the directory", async () => {
     const dir = mkdtempSync(join(tmpdir(), "berth-find-"))
     onTestFinished(() => {
       chmodSync(dir, 0o700)

@@ -28,7 +28,7 @@ const OTHER_GROUP = 4_002
 const unusable = { code: "server.token_unusable" }
 
 describe("the API token", () => {
-  it("is made once, for its owner's eyes only", async () => {
+  it("is made once, readable by its owner alone", async () => {
     const token = await ensureToken(dir)
     expect(token).toMatch(/^[A-Za-z0-9_-]{43}$/)
     expect(statSync(join(dir, "token")).mode & 0o777).toBe(0o600)
@@ -57,7 +57,7 @@ describe("the API token", () => {
     expect(statSync(join(dir, "token")).mode & 0o777).toBe(0o600)
   })
 
-  it("is refused when others can read it, when it is a link, and when it is none; and left as it is", async () => {
+  it("is refused when others can read it, when it is a link, and when it is malformed, which is left as it is", async () => {
     const path = join(dir, "token")
     writeFileSync(path, "a".repeat(43), { mode: 0o644 })
     chmodSync(path, 0o644)

@@ -19,7 +19,7 @@ describe("the error table", () => {
 })
 
 describe("BerthError", () => {
-  it("keeps its cause, and sends what the reader needs", () => {
+  it("keeps its cause, and sends its code, message, hint, retry and details", () => {
     const cause = new Error("EACCES")
     const error = new BerthError("store.read_only", "cannot write", {
       details: { path: "/x" },
@@ -35,7 +35,7 @@ describe("BerthError", () => {
     })
   })
 
-  it("says nothing of a failure that nobody expected", () => {
+  it("sends no text of an unexpected failure", () => {
     expect(JSON.stringify(toWireError(new Error("the token is 123")))).not.toContain("123")
   })
 })

@@ -21,7 +21,7 @@ describe("Ipv4Range", () => {
 })
 
 describe("NetworkPolicy", () => {
-  it("opens nothing private unless it is listed", () => {
+  it("opens no private range unless it is listed", () => {
     expect(NetworkPolicy.parse({ kind: "open" })).toEqual({ kind: "open", allow: [] })
   })
 

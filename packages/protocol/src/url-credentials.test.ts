@@ -8,11 +8,11 @@ it.each([
   ["https://me:se?cr#et@h.test/b.git", "https://h.test/b.git"],
   ["https://me@h.test", "https://h.test"],
   ["ssh://git@h.test/b.git", "ssh://git@h.test/b.git"],
-])("leaves of the URL %j without credentials %j", (url, left) => {
+])("the URL %j without credentials is %j", (url, left) => {
   expect(withoutCredentials(url)).toBe(left)
 })
 
-it("hides the credentials of every URL in a text, whatever the password has in it", () => {
+it("hiding covers the credentials of every URL in a text, whatever the password has in it", () => {
   const said = "fatal: 'https://me:s@cret@h.test/a@b': asked ssh://me:x@y@h.test/c by me@h.test"
   expect(hideCredentials(said)).toBe(
     "fatal: 'https://h.test/a@b': asked ssh://h.test/c by me@h.test",

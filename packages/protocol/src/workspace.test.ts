@@ -3,7 +3,7 @@ import { WorkspaceSpec } from "./workspace.ts"
 
 const MIB = 1024 * 1024
 
-/** Where a refusal lies: the path of the first problem. */
+/** The path of the first problem of a refused spec. */
 const problemAt = (spec: unknown): string | undefined =>
   WorkspaceSpec.safeParse(spec).error?.issues[0]?.path.join(".")
 
@@ -72,7 +72,7 @@ describe("WorkspaceSpec", () => {
     ["an unknown agent", { slug: "shop", agent: { kind: "oracle" } }, "agent.kind"],
     ["an unknown cache", { slug: "shop", caches: ["maven"] }, "caches.0"],
     [
-      "a port that is none",
+      "the port 0",
       { slug: "shop", sidecars: [{ name: "web", command: ["x"], port: 0 }] },
       "sidecars.0.port",
     ],
@@ -96,7 +96,7 @@ describe("WorkspaceSpec", () => {
       "sidecars.0.builtin",
     ],
     [
-      "a sidecar to be asked on no port",
+      "a sidecar with an HTTP check and no port",
       { slug: "shop", sidecars: [{ name: "web", command: ["x"], ready: { http: "/" } }] },
       "sidecars.0",
     ],
@@ -104,7 +104,7 @@ describe("WorkspaceSpec", () => {
     expect(problemAt(spec)).toBe(path)
   })
 
-  it("[R2.11] takes sidecars of the user and of Berth, which are optional unless it is said", () => {
+  it("[R2.11] takes sidecars of the user and of Berth, which are optional unless they are said to be required", () => {
     const { sidecars } = WorkspaceSpec.parse({
       slug: "shop",
       sidecars: [
@@ -118,7 +118,7 @@ describe("WorkspaceSpec", () => {
     ])
   })
 
-  it("refuses a name of a variable that no shell takes", () => {
+  it("refuses a variable's name that no shell takes", () => {
     expect(WorkspaceSpec.safeParse({ slug: "shop", environment: { "A B": "x" } }).success).toBe(
       false,
     )

@@ -38,7 +38,7 @@ const answer = (status: number, body: unknown) =>
   })
 
 describe("createClient", () => {
-  it("sends the token, asks the right path and gives a checked reply", async () => {
+  it("sends the token, asks the right path and returns a checked reply", async () => {
     const seen: unknown[] = []
     const url = await serve((request, reply) => {
       seen.push([request.method, request.url, request.headers.authorization])
@@ -79,7 +79,7 @@ describe("createClient", () => {
     [404, "<html>"],
     [500, { code: 5 }],
     [502, "null"],
-  ])("tells what is not Berth: %i %j", async (status, body) => {
+  ])("refuses a reply that is not Berth's: %i %j", async (status, body) => {
     const url = await answer(status, body)
     await expect(createClient({ url }).health()).rejects.toMatchObject({
       code: "server.reply_invalid",
@@ -100,7 +100,7 @@ describe("createClient", () => {
     expect(followed).toBe(false)
   })
 
-  it("says when nobody listens", async () => {
+  it("reports a server that does not listen as unreachable", async () => {
     const url = await answer(200, HEALTH)
     await cleanUp.pop()?.()
     await expect(createClient({ url }).health()).rejects.toMatchObject({
@@ -121,7 +121,7 @@ describe("createClient", () => {
     }
   })
 
-  it("stops when its caller does, also before it began", async () => {
+  it("is cancelled by its caller, also before it begins", async () => {
     const arrived = Promise.withResolvers<void>()
     const url = await serve(() => arrived.resolve())
     const abort = new AbortController()

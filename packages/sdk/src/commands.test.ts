@@ -6,7 +6,7 @@ import type { Connection } from "./call.ts"
 import { type CommandLine, type CommandOptions, commandsOf } from "./commands.ts"
 import { placeOf } from "./place.ts"
 
-/** What a client says with its connection that it wants to run, to a server that ends that at once. */
+/** Runs a command at a server that ends the connection at once, and returns the start that the address named. */
 const saidEarly = async (line: CommandLine, options: CommandOptions): Promise<unknown> => {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
@@ -25,14 +25,14 @@ const saidEarly = async (line: CommandLine, options: CommandOptions): Promise<un
   return start === null ? null : JSON.parse(start)
 }
 
-it("says with the connection what to run", async () => {
+it("a command is named in the address of its connection", async () => {
   expect(await saidEarly("echo a", { cwd: "b" })).toEqual({
     command: ["/bin/sh", "-c", "echo a"],
     cwd: "b",
   })
 })
 
-it("says nothing in an address that is long, or that others should not read", async () => {
+it("a command is not named in the address where it is long or has variables", async () => {
   expect(await saidEarly(["true", "x".repeat(2_000)], {})).toBeNull()
   expect(await saidEarly(["true"], { env: { KEY: "secret" } })).toBeNull()
 })

@@ -7,7 +7,7 @@ import { createClient } from "./client.ts"
 const ID = newId.sandbox()
 const WORKSPACE = { slug: "app" }
 
-/** A server that says for so many calls that others use the sandbox, each time by another. */
+/** Plays a server that refuses that many calls because the sandbox is in use, each time by another user. */
 const serverThatWaits = (times: number) => {
   const waits: number[] = []
   const fetch = async (input: string | URL | Request): Promise<Response> => {
@@ -43,7 +43,7 @@ describe("create", () => {
     const onWait = (reason: string) => reasons.push(reason)
     expect((await sandboxes.create({ workspace: WORKSPACE }, { onWait })).id).toBe(ID)
     expect(reasons).toEqual(["app waits for user 1", "app waits for user 2"])
-    // Soon at first, so that whoever asks knows.
+    // The first wait is short, so that the caller soon learns the reason.
     expect(waits).toEqual([1_000, 25_000, 25_000])
   })
 

@@ -29,7 +29,7 @@ const frame = (sequence: number, body?: EventBody): string => {
   return `id: ${sequence}\nevent: ${said.type}\ndata: ${data}\n\n`
 }
 
-/** Answers each connection with the next of these, and the last of them again. */
+/** Answers each connection with the next of these turns, and further ones with the last. */
 const inTurn = (...turns: ((reply: ServerResponse) => void)[]) => {
   const asked: unknown[] = []
   const listener: RequestListener = (request, reply) => {
@@ -44,12 +44,12 @@ const refuse = (error: BerthError) => (reply: ServerResponse) =>
   void reply.writeHead(error.status).end(JSON.stringify(error))
 
 describe("the events of a session", () => {
-  it("[R3.2] come each once and in order, whatever breaks in between", async () => {
+  it("[R3.2] come once each and in order, wherever the connection breaks", async () => {
     // Each break comes soon after an event: the wait for the next attempt begins anew with every event.
     const { asked, listener } = inTurn(
       (reply) => void reply.end(frame(1) + frame(2)),
       refuse(new BerthError("server.stopping", "the server is stopping")),
-      // Within an event, in all places where that can be.
+      // The connection breaks within an event, at every kind of place.
       (reply) => void reply.end(`${frame(3)}id: 4\nevent: message.del`),
       (reply) => void reply.destroy(),
       (reply) => void reply.end(frame(4) + frame(5).slice(0, -20)),
@@ -70,7 +70,7 @@ describe("the events of a session", () => {
     expect(breaks).toHaveLength(7)
   })
 
-  it("go on after the number that is named, and end their connection with their reader", async () => {
+  it("go on after a given number, and end their connection with their reader", async () => {
     const closed = Promise.withResolvers<void>()
     const { asked, listener } = inTurn((reply) => {
       reply.once("close", closed.resolve)
@@ -84,7 +84,7 @@ describe("the events of a session", () => {
     expect(asked).toEqual(["7"])
   })
 
-  it("are asked for again when the server has not said for long that it is there", async () => {
+  it("are asked for again when the server has been silent for long", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
     onTestFinished(() => void vi.useRealTimers())
     const { asked, listener } = inTurn(
@@ -103,7 +103,7 @@ describe("the events of a session", () => {
       await new Promise(setImmediate)
     }
     expect(second).toMatchObject({ sequence: 2 })
-    // Long after it would have, and long before the platform gives up.
+    // Longer than a server is silent, and sooner than the platform gives up.
     expect(passedMs).toBeGreaterThan(15_000)
     expect(passedMs).toBeLessThan(60_000)
     expect(asked).toEqual(["0", "1"])
@@ -125,8 +125,8 @@ describe("the events of a session", () => {
   it.each([
     ["a gap", frame(1) + frame(3)],
     ["a repeat", frame(1) + frame(1)],
-    ["what is no event", "data: {}\n\n"],
-    ["what is no JSON", "data: {\n\n"],
+    ["data that is no event", "data: {}\n\n"],
+    ["data that is no JSON", "data: {\n\n"],
   ])("are refused with %s", async (_, sent) => {
     const { asked, listener } = inTurn((reply) => void reply.write(sent))
     await expect(reading(await serve(listener))).rejects.toMatchObject({
@@ -135,7 +135,7 @@ describe("the events of a session", () => {
     expect(asked).toHaveLength(1)
   })
 
-  it("may leave out what the log says is not known any more", async () => {
+  it("may leave out events that the log marks as a gap", async () => {
     const gap = frame(5, { type: "gap", reason: "it was older than is kept" })
     const { listener } = inTurn((reply) => void reply.write(gap + frame(6)))
     const seen: number[] = []
@@ -146,7 +146,7 @@ describe("the events of a session", () => {
     expect(seen).toEqual([5, 6])
   })
 
-  it("end when the signal fires: while they come, while they are waited for, and before", async () => {
+  it("end when the signal fires: while they come, while the connection is broken, and before they begin", async () => {
     const abort = new AbortController()
     const { listener } = inTurn(
       (reply) => void reply.write(frame(1)),
@@ -169,13 +169,13 @@ describe("the events of a session", () => {
   })
 })
 
-/** Reads until they end. */
+/** Reads a session's events until they end. */
 const reading = async (session: Awaited<ReturnType<typeof serve>>, signal?: AbortSignal) => {
   for await (const _ of session.events({ signal }));
 }
 
 describe("a session", () => {
-  it("asks for what it is told to", async () => {
+  it("sends the request of each of its methods", async () => {
     const asked: unknown[] = []
     const session = await serve(async (request, reply) => {
       const body = await text(request)
@@ -254,7 +254,7 @@ describe("a session", () => {
     expect(stopped).toEqual([{ prompt: PROMPT }])
   })
 
-  it("is not asked for by what cannot be its id", () => {
+  it("is refused for a malformed id", () => {
     const { sessions } = createClient({ url: "http://127.0.0.1:1" })
     expect(() => sessions.at("../status")).toThrow("is not the id of a session")
   })

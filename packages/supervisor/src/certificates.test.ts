@@ -13,10 +13,10 @@ const makeDirectory = (): string => {
   return join(base, "certificates")
 }
 
-it("writes the host's certificates alone, and after those of the system, for all users to read", async () => {
+it("the supervisor writes the host's certificates alone, and after the system's, for all users to read", async () => {
   const directory = makeDirectory()
   await writeCertificates([FIRST], directory)
-  // As after a restart of the sandbox.
+  // The sandbox has started again.
   await writeCertificates([FIRST, SECOND], directory)
   const read = (name: string) => readFileSync(join(directory, name), "utf8")
   const modes = [".", "added.pem", "all.pem"].map((name) => statSync(join(directory, name)).mode)
@@ -26,7 +26,7 @@ it("writes the host's certificates alone, and after those of the system, for all
   expect(read("all.pem").match(/BEGIN CERTIFICATE/g)?.length).toBeGreaterThan(50)
 })
 
-it("writes nothing where the host has none", async () => {
+it("the supervisor writes no file where the host has no certificates", async () => {
   const directory = makeDirectory()
   await writeCertificates([], directory)
   expect(readdirSync(join(directory, ".."))).toEqual([])

@@ -16,19 +16,22 @@ beforeEach(() => {
   writeFileSync(join(root, "git-remote-berth-host"), program, { mode: 0o755 })
 })
 
-it.each([["push"], ["fetch"], ["pull"]])("says what to run on the host for a git %s", (verb) => {
-  run(root, "init", "--quiet", "-b", "main", "web")
-  const repo = join(root, "web")
-  const head = commit(repo, { "README.md": "one\n" })
-  run(repo, "remote", "add", "origin", hostAddress("web"))
-  run(repo, "update-ref", "refs/remotes/origin/main", head)
-  run(repo, "branch", "--quiet", "--set-upstream-to=origin/main")
-  const env = { PATH: `${root}:${process.env.PATH}`, HOME: root, GIT_CONFIG_NOSYSTEM: "1" }
-  const { status, stderr } = spawnSync("git", [verb], { cwd: repo, env, encoding: "utf8" })
-  expect(status).not.toBe(0)
-  expect(stderr).toMatch(
-    /^fatal: the repo on the host cannot be reached from inside the sandbox\.$/m,
-  )
-  expect(stderr).toContain("berth fetch WORKSPACE ")
-  expect(stderr).toContain("berth apply WORKSPACE ")
-})
+it.each([["push"], ["fetch"], ["pull"]])(
+  "the git helper names the commands to run on the host instead of a git %s",
+  (verb) => {
+    run(root, "init", "--quiet", "-b", "main", "web")
+    const repo = join(root, "web")
+    const head = commit(repo, { "README.md": "one\n" })
+    run(repo, "remote", "add", "origin", hostAddress("web"))
+    run(repo, "update-ref", "refs/remotes/origin/main", head)
+    run(repo, "branch", "--quiet", "--set-upstream-to=origin/main")
+    const env = { PATH: `${root}:${process.env.PATH}`, HOME: root, GIT_CONFIG_NOSYSTEM: "1" }
+    const { status, stderr } = spawnSync("git", [verb], { cwd: repo, env, encoding: "utf8" })
+    expect(status).not.toBe(0)
+    expect(stderr).toMatch(
+      /^fatal: the repo on the host cannot be reached from inside the sandbox\.$/m,
+    )
+    expect(stderr).toContain("berth fetch WORKSPACE ")
+    expect(stderr).toContain("berth apply WORKSPACE ")
+  },
+)

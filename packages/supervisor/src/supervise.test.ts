@@ -16,7 +16,7 @@ type Made = ReturnType<typeof makePlaces>
 type Started = ReturnType<typeof start>
 type Client = Awaited<ReturnType<Started["bridge"]>>
 
-/** A repo with hooks, as a remote of the test. */
+/** Makes a repo with hooks, to be cloned by its path. */
 const makeRepo = ({ root }: Made, hooks: Readonly<Record<string, string>>) => {
   const remote = join(root, "remote/app")
   mkdirSync(join(remote, ".berth"), { recursive: true })
@@ -35,7 +35,7 @@ const makeRepo = ({ root }: Made, hooks: Readonly<Record<string, string>>) => {
   return [{ directory: "app", source: { kind: "remote" as const, url: `file://${remote}` } }]
 }
 
-/** A hook that goes on when the test says so. */
+/** Makes a gate at which a hook waits until the test opens it. */
 const gate = ({ root }: Made) => {
   const path = join(root, "gate")
   execFileSync("mkfifo", [path])
@@ -77,13 +77,13 @@ const KILLED_AT = [
 const STOPPED_AT = [...KILLED_AT, "agent-start", "sidecar-slow", "ready"]
 
 describe("a supervisor", () => {
-  it("goes on when nobody keeps its log any more", async () => {
+  it("goes on when its log is no longer read", async () => {
     const supervisor = start()
     await supervisor.answers()
     supervisor.child.stderr?.destroy()
     const wrong = connect(supervisor.socket, AUTHORIZED)
     await wrong.opened
-    // What is reported cannot be written down.
+    // The supervisor cannot write its report of this message.
     wrong.say({ type: "nonsense" })
     await wrong.closed
     const client = await supervisor.bridge()
@@ -128,7 +128,7 @@ describe("a supervisor", () => {
     expect(leftTrace(made)).toEqual(trace)
   })
 
-  it("[R2.12] can be watched while it boots, takes prompts on, and runs them when it is ready", async () => {
+  it("[R2.12] can be watched while it boots, accepts prompts, and runs them when it is ready", async () => {
     const made = makePlaces()
     const { wait, open } = gate(made)
     const started = start({ repos: makeRepo(made, { "start.sh": `echo begun; ${wait}` }) }, made)
@@ -180,9 +180,9 @@ describe("a supervisor", () => {
   }
   it("[R2.2] builds: clone and setup hook, then ends with nothing running, so that its files can be frozen", () =>
     builds({ isHeard: true }))
-  // It waits three seconds for somebody to hear its last words.
-  furtherCases("builds that nobody hears", { inPart: true })(
-    "[R2.2] ends a build though nobody takes what it says last",
+  // The supervisor waits three seconds for a client to take its last events.
+  furtherCases("builds without a client", { inPart: true })(
+    "[R2.2] ends a build though no client takes its last events",
     () => builds({ isHeard: false }),
   )
 
@@ -259,7 +259,7 @@ describe("a supervisor", () => {
   })
 
   it.each(["fresh", "build"] as const)(
-    "[R2.9] ends a %s boot whose hook fails: with the reason and its last output, and how far the others were",
+    "[R2.9] ends a %s boot whose hook fails, with the reason, its last output, and how far the other steps were",
     async (mode) => {
       const made = makePlaces()
       const repos = makeRepo(made, { "setup.sh": "sleep 1000 & echo the reason; exit 7" })
@@ -269,7 +269,7 @@ describe("a supervisor", () => {
       const client = await started.bridge()
       await heard(client, "boot.ended")
       if (mode === "fresh") {
-        // It stays up to be looked at, with nothing beside it and tini.
+        // The supervisor stays up to be looked at, alone with tini.
         const { pid = 0 } = started.child
         await expect.poll(() => made.family.running()).toEqual([pid, childOf(pid)])
         started.child.kill("SIGTERM")
@@ -289,7 +289,7 @@ describe("a supervisor", () => {
   )
 
   it.each(sampled("boot steps at which a supervisor is asked to stop", STOPPED_AT, 3))(
-    "[R2.9] [R2.14] asked to stop at %s, ends in a known state with nothing running",
+    "[R2.9] [R2.14] ends in a known state with nothing running when it is asked to stop at %s",
     async (step) => {
       const made = makePlaces()
       const repos = makeRepo(made, {
@@ -322,7 +322,7 @@ describe("a supervisor", () => {
     },
   )
 
-  it("[R2.14] interrupts the running prompt when it is stopped, tells so, and is as well stopped twice", async () => {
+  it("[R2.14] interrupts the running prompt when it is stopped, reports that, and may be stopped again", async () => {
     const started = start()
     await started.answers()
     const client = await started.bridge()
@@ -339,7 +339,7 @@ describe("a supervisor", () => {
     expect(started.family.running()).toEqual([])
   })
 
-  it("[R2.14] tells of a prompt's interruption even while an optional sidecar has not come up", async () => {
+  it("[R2.14] reports a prompt's interruption even while an optional sidecar is not up", async () => {
     const command = ["sh", "-c", "sleep 1000; true"]
     const started = start({ sidecars: [{ name: "slow", command, ready: { line: "never" } }] })
     await started.answers()
@@ -355,7 +355,7 @@ describe("a supervisor", () => {
     expect(started.family.running()).toEqual([])
   })
 
-  it("goes on after SIGKILL where its files left off: what ran is interrupted, events go on", async () => {
+  it("goes on after SIGKILL where its files left off: the running prompt is interrupted, and events go on", async () => {
     const made = makePlaces()
     const first = start({}, made)
     await first.answers()
@@ -379,7 +379,7 @@ describe("a supervisor", () => {
   })
 
   it.each(sampled("boot steps at which a supervisor is killed", KILLED_AT, 2))(
-    "[R2.7] killed at %s, boots again as if nothing had been",
+    "[R2.7] boots completely after it was killed at %s",
     async (step) => {
       const made = makePlaces()
       const repos = makeRepo(made, { "setup.sh": "sleep 0.05; echo setup >> order" })
@@ -393,7 +393,7 @@ describe("a supervisor", () => {
       made.family.killAll()
       const again = start({ repos, sandbox: first.plan.sandbox }, made)
       await again.answers()
-      // Asked, not heard: what the first one said last comes again.
+      // The trace is asked for, as the bridge repeats the last events of the first supervisor.
       await expect.poll(async () => (await again.trace()).readyAtMs).not.toBeNull()
       const { steps, warnings } = await again.trace()
       expect(steps.find(({ name }) => name === "git-sync")?.state).toBe("succeeded")
@@ -403,14 +403,14 @@ describe("a supervisor", () => {
       expect(execFileSync("git", ["-C", app, "status", "--porcelain"], { encoding: "utf8" })).toBe(
         "?? order\n",
       )
-      // Who takes what it says last spares it the wait for that.
+      // A client that takes its last events spares the supervisor the wait for one.
       await again.bridge()
       again.child.kill("SIGTERM")
       await again.ended
     },
   )
 
-  it("[R2.9] shows what an agent said that does not start, though it tells its reason to nobody else", async () => {
+  it("[R2.9] keeps in its trace the last output of an agent that does not start", async () => {
     const made = makePlaces()
     fakeOpenCode(made, "echo it is broken >&2; exit 3")
     await stopFailed(start({ agent: { kind: "opencode" } }, made, { isHurried: true }))
@@ -429,7 +429,7 @@ describe("a supervisor", () => {
         console.log("opencode server listening on http://127.0.0.1:" + server.address().port))'`,
     ],
   ])(
-    "[R2.9] [R2.14] asked to stop while the agent hangs (%s), ends with nothing running",
+    "[R2.9] [R2.14] ends with nothing running when it is asked to stop while the agent hangs (%s)",
     async (_, script) => {
       const made = makePlaces()
       fakeOpenCode(made, script)
@@ -448,7 +448,7 @@ describe("a supervisor", () => {
     },
   )
 
-  it("[R2.11] holds the boot for a required sidecar that does not stay up, and shows what it said", async () => {
+  it("[R2.11] fails the boot for a required sidecar that does not stay up, and shows its output", async () => {
     const made = makePlaces()
     const command = ["sh", "-c", "echo no such word; exit 1"]
     const sidecars = [{ name: "web", command, required: true }]
@@ -476,7 +476,7 @@ describe("a supervisor", () => {
     await started.ended
   })
 
-  it("works in the workspace when the repo is not there, and says so", async () => {
+  it("runs prompts in the workspace where the repo is missing, with warnings", async () => {
     const started = start({
       mode: "restore",
       repos: [{ directory: "gone", source: { kind: "remote", url: "file:///nowhere" } }],
@@ -509,7 +509,7 @@ describe("a supervisor", () => {
     expect([state(), leftTrace(made).outcome]).toEqual(["running", "running"])
   })
 
-  it("says what is wrong with its plan, and ends", async () => {
+  it("reports an unusable plan, and ends", async () => {
     const made = makePlaces()
     const spoil = (plan: BootPlan) => ({ ...plan, mode: "sideways" })
     const started = start({}, made, { spoil })
@@ -517,7 +517,7 @@ describe("a supervisor", () => {
     expect(JSON.parse(started.errors())).toMatchObject({ code: "boot.plan_unusable" })
   })
 
-  it("[R2.9] says in its trace which program of an agent is missing", async () => {
+  it("[R2.9] names in its trace the missing program of an agent", async () => {
     const made = makePlaces()
     await stopFailed(start({ agent: { kind: "acp", command: ["x"] } }, made))
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
@@ -550,7 +550,7 @@ const ended = (client: Client) =>
   )
 
 describe("the agent of a supervisor", () => {
-  it("has its keys from the server, and they are written nowhere", async () => {
+  it("has its keys from the server, and they stand in no file", async () => {
     const made = makePlaces()
     const repos = makeRepo(made, { "start.sh": 'echo "hook has [$SOME_KEY]"' })
     const started = start({ repos, agent: { kind: "shell", keys: ["SOME_KEY"] } }, made)
@@ -570,7 +570,7 @@ describe("the agent of a supervisor", () => {
     expect(spawnSync("grep", ["-rlF", KEY, made.root], { encoding: "utf8" }).stdout).toBe("")
   })
 
-  it("does not start where the server has not the key, and the trace says which", async () => {
+  it("does not start where the server lacks the key, which the trace names", async () => {
     const started = start({ agent: { kind: "shell", keys: ["SOME_KEY"] } })
     await started.answers()
     const client = await started.bridge()
@@ -586,7 +586,7 @@ describe("the agent of a supervisor", () => {
     })
   })
 
-  it("[R3.6] over ACP asks a person, who answers over the bridge; and its time is limited", async () => {
+  it("[R3.6] over ACP asks a person, who answers over the bridge, and fails a prompt at its deadline", async () => {
     const scripted = join(import.meta.dirname, "agents/acp/testing/scripted-agent.ts")
     const command = [process.execPath, scripted]
     const started = start({ agent: { kind: "acp", command, permissions: "ask" } })
@@ -624,7 +624,7 @@ describe("the agent of a supervisor", () => {
   })
 })
 
-/** A toolbox with something that passes for OpenCode at first sight. */
+/** Puts a script into the toolbox in the place of OpenCode. */
 const fakeOpenCode = ({ places }: Made, script: string) => {
   const config = join(places.toolbox, "agents/opencode/config")
   mkdirSync(join(config, "node_modules/x"), { recursive: true })
@@ -637,6 +637,6 @@ const fakeOpenCode = ({ places }: Made, script: string) => {
   writeFileSync(join(places.toolbox, "bin/opencode"), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
 }
 
-/** tini has one. */
+/** The pid of tini's only child. */
 const childOf = (pid: number): number =>
   Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ")[0])

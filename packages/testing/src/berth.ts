@@ -17,7 +17,7 @@ export const lookAtBundle = (): void => {
     process.env[IS_BUILT] = "yes"
 }
 
-/** Whether what is installed has been built from the sources as they are. */
+/** Whether the bundle has been built from the sources as they are. */
 export const isBuilt = process.env[IS_BUILT] !== undefined
 
 /**

@@ -24,7 +24,8 @@ export const openHealthAsker = (url: string, serverPid: number) => {
     ask: async (forMs: number): Promise<readonly HealthSample[]> => {
       child.stdin.write(`${forMs}\n`)
       const [line] = await Promise.race([once(lines, "line"), once(child, "exit").then(() => [])])
-      if (line === undefined) throw new Error("who asks for the health of the server has ended")
+      if (line === undefined)
+        throw new Error("the program that asks for the server's health has ended")
       return JSON.parse(line)
     },
     close: async () => {

@@ -12,10 +12,10 @@ import { freemem, tmpdir } from "node:os"
 import { join } from "node:path"
 import { isWholeRun } from "./sampled.ts"
 
-/** Where Linux keeps files in memory. */
+/** The directory whose files Linux keeps in memory. */
 const MEMORY = "/dev/shm"
 const GIB = 1024 ** 3
-/** As large as tests expect a disk to be. The image takes memory only for what was written to it. */
+/** The size that tests expect a disk to have. The image takes memory only for what was written to it. */
 const SIZE_BYTES = 24 * GIB
 /** The memory that files of a run take at most, with room to spare. */
 const WRITTEN_BYTES = 8 * GIB

@@ -23,8 +23,8 @@ export const makeDiskWithPower = () => {
     base,
     directory,
     /**
-     * Cuts the power, and mounts a copy of what the disk holds by then: the original stays without power while anybody
-     * has it mounted or a file of it open.
+     * Cuts the power, and mounts a copy of the disk's content: the original stays without power while it is mounted or a
+     * file on it is open.
      */
     losePower: () => {
       execFileSync("perl", ["-e", SHUTDOWN, directory])

@@ -11,7 +11,7 @@ const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"]
 
 /**
  * The things that a test may need of the machine, each with a probe that says why it cannot be had, or undefined if it
- * can. `scripts/system-deps --for test` installs what a package can bring.
+ * can. `scripts/system-deps --for test` installs the things that a package brings.
  */
 export const REQUIREMENTS = {
   root: () => notRoot(),

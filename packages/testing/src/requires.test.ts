@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runFixture } from "./fixtures/run.ts"
 
-/** The whole $PATH of a child run: what it holds is what the child's requirements find. */
+/** The whole $PATH of a child run, in which its requirements look for programs. */
 let bin: string
 beforeAll(async () => {
   bin = await mkdtemp(join(tmpdir(), "berth-requires-"))
@@ -19,7 +19,7 @@ const run = (fixture: string, { ci, args = [] }: { ci: boolean; args?: string[] 
   runFixture(fixture, { PATH: bin, ...(ci ? { CI: "true" } : {}) }, args)
 
 describe("requires", () => {
-  it("skips what cannot run, says why, and lets the run pass", async () => {
+  it("skips tests that cannot run, says why, and lets the run pass", async () => {
     await takeStrace()
     const { status, output } = await run("needs-strace", { ci: false })
     expect(output).toContain("Skipped: 3 tests.\n")
@@ -41,7 +41,7 @@ describe("requires", () => {
     expect(status).toBe(1)
   })
 
-  it("tells what is installed but does not work from what is missing", async () => {
+  it("tells a tool that does not work from a missing one", async () => {
     await putStrace("echo 'ptrace: Operation not permitted' >&2; exit 1")
     const { status, output } = await run("needs-strace", { ci: true })
     expect(output).toContain(
@@ -50,7 +50,7 @@ describe("requires", () => {
     expect(status).toBe(1)
   })
 
-  it("runs everything where the need is met", async () => {
+  it("runs all tests where the need is met", async () => {
     await putStrace("exit 0")
     const { status, output } = await run("needs-strace", { ci: true })
     expect(output).toMatch(/Tests +4 passed \(4\)/)
@@ -60,14 +60,14 @@ describe("requires", () => {
 })
 
 describe("the report of skipped tests", () => {
-  it("names those that were skipped by hand, with their note if they have one", async () => {
+  it("names tests that were skipped by hand, with their note if they have one", async () => {
     const { status, output } = await run("skips-by-hand", { ci: true })
     expect(output).toContain("was switched off [skipped: no reason given] (1)")
     expect(output).toContain("gives up [skipped: the moon is full] (1)")
     expect(status).toBe(1)
   })
 
-  it("leaves out what could not run because its suite failed: that is a failure already", async () => {
+  it("leaves out tests that could not run because their suite failed, which is a failure already", async () => {
     const { status, output } = await run("hook-fails", { ci: true })
     expect(output).toContain("Error: no engine")
     expect(output).not.toContain("Skipped:")

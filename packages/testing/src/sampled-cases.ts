@@ -5,8 +5,8 @@ type AddCase = (title: string, work: () => Promise<void>, deadlineMs?: number) =
 type AddGroup = (title: string, addAll: () => void) => void
 
 /**
- * Registers so many of the cases that a suite adds, drawn by the run's seed. A whole run, or a suite without a count, takes
- * all. The report says how many of how many ran.
+ * Registers that many of the cases that a suite adds, drawn by the run's seed. A whole run, or a suite without a
+ * count, takes all. The report says how many of how many ran.
  */
 export const sampledCases = (
   what: string,

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { runFixture } from "./fixtures/run.ts"
 
-/** What a run of both fixtures, each in a worker of its own, said; it leaves no file behind. */
+/** Runs both fixtures, each in a worker of its own, and returns the output. Expects that no file is left behind. */
 const runBoth = async (environment: Readonly<Record<string, string>> = {}) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-sampled-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
@@ -19,7 +19,7 @@ const runBoth = async (environment: Readonly<Record<string, string>> = {}) => {
 }
 
 describe("a run that samples", () => {
-  it("says in its last lines how many of how many each suite took, by which seed, which always draws the same", async () => {
+  it("reports in its last lines how many of how many each suite took by which seed, which draws the same each time", async () => {
     const { stdout, drawn } = await runBoth({ BERTH_SEED: "1720" })
     expect(stdout).toMatch(
       /\n Sampled; npm run test:all leaves nothing out:\n {3}commands: 300 of 1,000\n {3}crash points: 3 of 42, seed 1720\n {3}steps: 3 of 7, seed 1720\n*$/,

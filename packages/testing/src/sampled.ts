@@ -26,7 +26,7 @@ export const mattering = <Item>(
 }
 
 /**
- * Draws so many items by the run's seed, in their order; in a whole run, takes all. The report says how many of how
+ * Draws that many items by the run's seed, in their order; in a whole run, takes all. The report says how many of how
  * many.
  */
 export const sampled = <Item>(

@@ -7,11 +7,11 @@ export interface Sample {
   readonly what: string
   readonly taken: number
   readonly of: number
-  /** Whether the seed decides which ones are taken. */
+  /** Whether the seed decides which items are taken. */
   readonly isDrawn?: boolean
 }
 
-/** Notes how much of something a suite takes, for the report of the run. Without a report, nobody reads it. */
+/** Notes how much of something a suite takes, for the report of the run, if there is one. */
 export const noteSample = (sample: Sample): void => {
   const file = process.env[SAMPLES]
   // Short appends of several processes do not mix.

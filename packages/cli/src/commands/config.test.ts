@@ -73,7 +73,7 @@ describe("berth config", () => {
     expect(stderr + json.stderr).not.toContain(SECRET)
   })
 
-  it("is refused alike by status, doctor and serve if a key is wrong", async () => {
+  it("has a wrong value refused alike by status, doctor and serve", async () => {
     const env = { BERTH_PORT: "x" }
     for (const command of ["status", "doctor", "serve"]) {
       expect(await berth([command], { env })).toMatchObject({
@@ -92,7 +92,7 @@ describe("berth config", () => {
     expect(stderr).toBe("")
   })
 
-  it("fails when what it says cannot be written", async () => {
+  it("fails when its output cannot be written", async () => {
     const shell = startProcess("sh", ["-c", '"$@" > /dev/full', "sh", ...BERTH, "config"])
     expect(await exitOf(shell)).toBe(1)
   })

@@ -35,7 +35,7 @@ describe("berth serve", () => {
     })
   })
 
-  it("answers, tells clients where, and leaves nothing but its data when it stops", async () => {
+  it("answers at the address that it notes for clients, and removes the note when it stops", async () => {
     const dataDir = join(makeDir(), "data")
     const server = await startServer(on(dataDir))
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
@@ -60,7 +60,7 @@ describe("berth serve", () => {
     expect(await exitOf(child)).toBe(0)
   })
 
-  it("logs one line of JSON for each thing that it does, without the token", async () => {
+  it("logs one line of JSON for each of its acts, without the token", async () => {
     const dataDir = makeDir()
     const server = await startServer(on(dataDir))
     const token = readFileSync(join(dataDir, "token"), "utf8").trim()
@@ -69,7 +69,7 @@ describe("berth serve", () => {
     })
     await server.stop("SIGINT")
     const lines = server.log.map((line) => JSON.parse(line))
-    // The backend opens beside, and is done when it is done; a host without its programs says so here.
+    // The backend opens meanwhile, so that its line comes at any place, also where the host lacks its programs.
     expect(lines.filter(({ op }) => op === "backend.open")).toHaveLength(1)
     expect(lines.filter(({ op }) => op !== "backend.open")).toEqual([
       expect.objectContaining({ op: "server.start", outcome: "ok", url: server.url, dataDir }),
@@ -111,7 +111,7 @@ describe("berth serve", () => {
     expect((await fetch(`${first.url}/v1/health`)).status).toBe(200)
   })
 
-  it("starts after one that was killed, on the same directory", async () => {
+  it("starts on the data directory of a killed server", async () => {
     const dataDir = makeDir()
     const first = await startServer(on(dataDir))
     expect(await first.stop("SIGKILL")).toBe("SIGKILL")
@@ -133,7 +133,7 @@ describe("berth serve", () => {
     await startServer(on(dataDir))
   })
 
-  it("refuses a data directory that cannot be one", async () => {
+  it("refuses a data directory that cannot be made", async () => {
     const result = await berth(["serve", "--json", ...on("/dev/null/x")])
     expect(result).toMatchObject({ status: 1, stdout: "" })
     expect(JSON.parse(result.stderr).error.code).toMatch(/^store\./)
@@ -155,7 +155,7 @@ describe("berth serve", () => {
     const server = await startServer(on(dataDir))
     const socket = await hangingRequest(server.url)
     server.child.kill("SIGTERM")
-    // It stops to listen, but waits for the request.
+    // The server stops listening, but waits for the request.
     await expect.poll(() => isOpen(server.url)).toBe(false)
     expect(server.child.exitCode).toBe(null)
     expect(await server.stop("SIGINT")).toBe(130)
@@ -164,7 +164,7 @@ describe("berth serve", () => {
     expect(await next.stop()).toBe(0)
   })
 
-  // It waits for all of the grace; how the API is stopped is tested with a shorter one.
+  // This case waits for the whole grace; the API's own tests have a shorter one.
   furtherCases("stops of a server with a request that does not end", { inPart: true })(
     "gives up on a request that does not end, and stops",
     async () => {
@@ -180,7 +180,7 @@ describe("berth serve", () => {
     },
   )
 
-  it("goes on when nobody reads its output or its log any more", async () => {
+  it("goes on when its output and its log are no longer read", async () => {
     const server = await startServer([...on(makeDir()), "--log-level", "debug"])
     server.child.stdout?.destroy()
     server.child.stderr?.destroy()
@@ -190,7 +190,7 @@ describe("berth serve", () => {
     expect(await server.stop()).toBe(0)
   })
 
-  it("writes a defect down, without secrets, and ends with 1", async () => {
+  it("logs a defect without secrets, and ends with 1", async () => {
     const thrower = `process.on("SIGUSR2", () => { throw new Error("Bearer " + ["abc", "123"].join("")) })`
     const node = ["--import", `data:text/javascript,${encodeURIComponent(thrower)}`]
     const server = await startServer(on(makeDir()), { node })

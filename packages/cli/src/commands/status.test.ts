@@ -17,7 +17,7 @@ describe("berth status", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ url: server.url, pid: server.pid, dataDir })
   })
 
-  it("says what to do when none runs", async () => {
+  it("says what to do when no server runs", async () => {
     const dataDir = join(makeDir(), "none")
     const { stdout, stderr, status } = await berth(["status", "--data-dir", dataDir])
     expect(stderr).toContain(`no server runs on ${dataDir}`)
@@ -27,7 +27,7 @@ describe("berth status", () => {
     expect(JSON.parse(json.stderr).error.code).toBe("server.not_running")
   })
 
-  it("is not fooled by what a killed server left behind", async () => {
+  it("says that no server runs where a killed one left its note", async () => {
     const dataDir = makeDir()
     const server = await startServer(["--data-dir", dataDir])
     await server.stop("SIGKILL")
@@ -35,7 +35,7 @@ describe("berth status", () => {
     expect(JSON.parse(stderr).error.code).toBe("server.not_running")
   })
 
-  it("uses the token that both were given instead of the file's", async () => {
+  it("uses the configured token instead of the file's", async () => {
     const dataDir = makeDir()
     const env = { BERTH_TOKEN: "given-to-both-0123456789" }
     await startServer(["--data-dir", dataDir], { env })

@@ -6,19 +6,22 @@ import { berth, makeDir } from "../testing/berth.ts"
 const ID = `tb-${"0".repeat(40)}`
 
 describe("berth toolbox", () => {
-  it.each([[["toolbox"]], [["toolbox", "ls"]]])("says that there is none: %j", async (args) => {
-    const dataDir = join(makeDir(), "not made yet")
-    const given = [...args, "--data-dir", dataDir]
-    expect(await berth(given)).toEqual({
-      stdout: "There is no toolbox yet: berth toolbox build makes it.\n",
-      stderr: "",
-      status: 0,
-    })
-    const { stdout } = await berth([...given, "--json"])
-    expect(JSON.parse(stdout)).toEqual({ toolboxes: [] })
-  })
+  it.each([[["toolbox"]], [["toolbox", "ls"]]])(
+    "says that there is no toolbox: %j",
+    async (args) => {
+      const dataDir = join(makeDir(), "not made yet")
+      const given = [...args, "--data-dir", dataDir]
+      expect(await berth(given)).toEqual({
+        stdout: "There is no toolbox yet: berth toolbox build makes it.\n",
+        stderr: "",
+        status: 0,
+      })
+      const { stdout } = await berth([...given, "--json"])
+      expect(JSON.parse(stdout)).toEqual({ toolboxes: [] })
+    },
+  )
 
-  it("lists and verifies one that is damaged as such, and fails", async () => {
+  it("lists a damaged toolbox as damaged, and fails to verify it", async () => {
     const dataDir = makeDir()
     mkdirSync(join(dataDir, "toolbox", ID), { recursive: true })
     writeFileSync(join(dataDir, "toolbox", ID, "manifest.json"), "{}")
@@ -36,7 +39,7 @@ describe("berth toolbox", () => {
     ])
   })
 
-  it("does not call nothing intact", async () => {
+  it("fails to verify where there is no toolbox", async () => {
     const dataDir = makeDir()
     for (const args of [[], [ID]]) {
       const { stdout, stderr, status } = await berth([
@@ -47,13 +50,13 @@ describe("berth toolbox", () => {
     }
   })
 
-  it("refuses what is no id, as wrong usage", async () => {
+  it("refuses an invalid id, as wrong usage", async () => {
     const { stderr, status } = await berth(["toolbox", "verify", "../../etc"])
     expect(stderr).toContain("../../etc is not the id of a toolbox")
     expect(status).toBe(2)
   })
 
-  it("[R2.6] names the part that this host lacks, and builds nothing", async () => {
+  it("[R2.6] names the program that the host lacks, and builds nothing", async () => {
     const dataDir = makeDir()
     const args = ["toolbox", "build", "--data-dir", dataDir]
     const { stdout, stderr, status } = await berth(args, { env: { PATH: "/nonexistent" } })

@@ -24,7 +24,7 @@ describe("showConfig", () => {
     expect(JSON.stringify(shown)).not.toContain(SECRET)
   })
 
-  it("tells a secret that is not set from one that is", () => {
+  it("shows no value for a secret that is not set", () => {
     const shown = showConfig(
       loadConfig({ flags: {}, env: {}, home: "/h", isRoot: false, workingDir: "/" }),
     )

@@ -37,7 +37,7 @@ const writeFile = (text: string, name = "config.yaml"): string => {
 }
 
 describe("a secret in a file", () => {
-  it("is taken where nobody else may read the file, and refused with the mend where others may", () => {
+  it("is taken where only its owner may read the file, else refused with the command that mends it", () => {
     const configFile = writeFile(`token: ${SECRET}\n`)
     expect(load({ configFile }).config.token).toBe(SECRET)
     chmodSync(configFile, 0o644)
@@ -51,8 +51,8 @@ describe("a secret in a file", () => {
   })
 })
 
-describe("where values come from", () => {
-  it("takes defaults when nobody gave anything", () => {
+describe("the configuration", () => {
+  it("takes defaults where no source gives a value", () => {
     const { config, origins, file } = load()
     expect(config).toEqual({
       dataDir: join(dir, ".local/state/berth"),
@@ -89,7 +89,7 @@ describe("where values come from", () => {
     })
   })
 
-  it("reads the default file when it is present, and the one that BERTH_CONFIG names instead", () => {
+  it("reads the default file when it is present, and instead the file that BERTH_CONFIG names", () => {
     mkdirSync(join(dir, "berth"))
     writeFile("port: 1", "berth/config.yaml")
     const env = { XDG_CONFIG_HOME: dir }
@@ -121,7 +121,7 @@ describe("where values come from", () => {
   })
 })
 
-describe("what is refused", () => {
+describe("the check of the configuration", () => {
   it("reports every mistake of every source at once", () => {
     const configFile = writeFile("prot: 1\nlogLevel: loud\nbackend: [a]\n")
     const problems = problemsOf({
@@ -202,7 +202,7 @@ describe("what is refused", () => {
     expect(problemsOf({ flags: { token: SECRET } })[0]).toMatchObject({ path: "--token" })
   })
 
-  it("says which line of the file is not YAML", () => {
+  it("names the line of the file that is not YAML", () => {
     const configFile = writeFile("port: 1\nport: 2\n")
     expect(problemsOf({ configFile })[0]?.message).toMatch(
       `${configFile}: not valid YAML at line 2, column 1 (DUPLICATE_KEY)`,
@@ -228,7 +228,7 @@ describe("what is refused", () => {
     expect(problems.map(({ path }) => path)).toEqual(["(file)", "port"])
   })
 
-  it("refuses keys that every object has", () => {
+  it("refuses __proto__ and constructor as unknown keys", () => {
     const configFile = writeFile("__proto__: 1\nconstructor: 2\n")
     expect(problemsOf({ configFile }).map(({ path }) => path)).toEqual(["__proto__", "constructor"])
   })

@@ -21,11 +21,11 @@ const activityOf = async ({ socket }: Started, query = ""): Promise<Activity> =>
   return Activity.parse(JSON.parse(body))
 }
 
-/** At the next change. */
+/** Reads the activity at its next change. */
 const after = (started: Started, { version }: Activity): Promise<Activity> =>
   activityOf(started, `?after=${version}&wait=20000`)
 
-/** When it is so, by waiting for one change after another. */
+/** Waits for one change after another until the condition holds. */
 const when = async (started: Started, holds: (activity: Activity) => boolean) => {
   let activity = await activityOf(started)
   while (!holds(activity)) activity = await after(started, activity)
@@ -69,11 +69,11 @@ const stop = async ({ child, ended, family }: Started) => {
   family.killAll()
 }
 
-/** Nothing but what tells the test that it is its own. */
+/** Runs a program with an environment that holds only the variable by which the test finds its own processes. */
 const BARE = `env -i BERTH_TEST_FAMILY="$BERTH_TEST_FAMILY"`
 
 describe("the activity of a sandbox", () => {
-  it("[R1.9] [R1.10] tells of prompts from their acceptance on, also while it boots and after a crash", async () => {
+  it("[R1.9] [R1.10] names prompts from their acceptance on, also during the boot and after a crash", async () => {
     const made = makePlaces()
     const gate = join(made.root, "gate")
     execFileSync("mkfifo", [gate])
@@ -105,7 +105,7 @@ describe("the activity of a sandbox", () => {
     await stop(started)
   })
 
-  it("[R1.9] [R1.10] tells of commands in the background and of terminals with their viewers", async () => {
+  it("[R1.9] [R1.10] names commands in the background and terminals, with the number of their viewers", async () => {
     const { started } = await ready()
     const { socket } = started
     const post = async (path: string, body: object) => (await ask(socket, "POST", path, body)).body
@@ -120,7 +120,7 @@ describe("the activity of a sandbox", () => {
     const viewers = (count: number) =>
       when(started, ({ terminals: [open] }) => open?.viewers === count)
     await viewers(1)
-    // What is in the terminal's session is the terminal's; what has left it is to outlive it.
+    // A process in the terminal's session belongs to the terminal; a process that left the session is to outlive it.
     viewer.type("(sleep 1000 &); setsid -f sleep 1000; echo do''ne\n")
     await viewer.see(/done/)
     expect(await when(started, (now) => now.leftProcesses > 0)).toMatchObject({ leftProcesses: 1 })
@@ -137,7 +137,7 @@ describe("the activity of a sandbox", () => {
     await stop(started)
   })
 
-  it("[R1.7] counts what prompts left running, wherever it went, and sees it end", async () => {
+  it("[R1.7] counts the processes that prompts left running, also outside their session and without a mark, until they end", async () => {
     const { started, client } = await ready()
     const { family } = started
     const ways = [
@@ -145,7 +145,7 @@ describe("the activity of a sandbox", () => {
       "nohup setsid sleep 1000 > nohup.out 2>&1 &",
       "setsid sh -c 'sleep 1000 & exit'",
       "(setsid sh -c 'sh -c \"sleep 1000 &\" &' &)",
-      // Without a mark.
+      // These have no mark of their prompt.
       `setsid -f ${BARE} sleep 1000`,
       `setsid -f ${BARE} sh -c 'sleep 1000 & exit'`,
     ]
@@ -170,7 +170,7 @@ describe("the activity of a sandbox", () => {
     await stop(started)
   })
 
-  it("[R1.7] counts nothing that a hook, a sidecar or a command runs, whatever became of it", async () => {
+  it("[R1.7] does not count the processes of a hook, a sidecar or a command, also when they left its session", async () => {
     const made = makePlaces()
     const app = join(made.places.workspace, "app")
     const repo = { directory: "app", source: { kind: "remote" as const, url: `file://${app}` } }
@@ -178,7 +178,7 @@ describe("the activity of a sandbox", () => {
     const lines = ["setsid -f sleep 1000", `setsid -f ${BARE} sleep 1000`, "sleep 1000 &"]
     writeFileSync(join(app, ".berth/start.sh"), `#!/bin/sh\n${lines.join("\n")}\n`)
     chmodSync(join(app, ".berth/start.sh"), 0o755)
-    // After the boot, and without a mark, but in its session.
+    // Goes on to start processes after the boot, without a mark, in the sidecar's session.
     const lasting = `while :; do (${BARE} sleep 0.1 &); sleep 0.05; done`
     const sidecar = {
       name: "daemon",
@@ -205,7 +205,7 @@ describe("the activity of a sandbox", () => {
     await stop(started)
   })
 
-  it("is refused where the question makes no sense, and forgets who is gone", async () => {
+  it("refuses a malformed query, survives a client that hangs up, and ends a waiting request when the supervisor stops", async () => {
     const { started } = await ready()
     for (const query of ["after=x", "after=-1", "after=0&wait=25001", "after=0&wait=1.5"])
       expect(await get(started.socket, `/activity?${query}`)).toMatchObject({ status: 400 })
@@ -218,9 +218,9 @@ describe("the activity of a sandbox", () => {
     sent.destroy()
     await broken
     const waiting = get(started.socket, path)
-    // It has come by then.
+    // By then the waiting request has arrived.
     expect(await activityOf(started)).toMatchObject({ version })
-    // One that still waits does not hold up the end.
+    // A request that still waits does not hold up the supervisor's end.
     started.child.kill("SIGTERM")
     expect(await waiting.then(({ status }) => status)).toBe(499)
     expect(await started.ended).toEqual({ status: 0, signal: null })

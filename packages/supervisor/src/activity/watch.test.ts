@@ -25,7 +25,7 @@ const stage = () => {
   return { clock, uses, world, watch: new ActivityWatch({ clock, uses, left }) }
 }
 
-/** Whether it has answered, once everything that can happen now has. */
+/** Tells whether the promise has settled, once everything that can happen now has happened. */
 const isSettled = async (promise: Promise<unknown>): Promise<boolean> => {
   let settled = false
   void promise.then(() => {
@@ -68,7 +68,7 @@ describe("the activity of a sandbox", () => {
     expect(versions.add(ended.version).size).toBe(changes.length + 4)
   })
 
-  it("is told at once when the version is another, and else at the next change", async () => {
+  it("is told at once to a client with another version, else at the next change", async () => {
     const { uses, watch } = stage()
     const { version } = await watch.now()
     expect(await watch.after(version + 1, WAIT_MS, never)).toMatchObject({ version })
@@ -78,7 +78,7 @@ describe("the activity of a sandbox", () => {
     expect(await waiting).toMatchObject({ commands: [command] })
   })
 
-  it("is told when the time is over, though nothing has changed", async () => {
+  it("is told unchanged when the client's time is over", async () => {
     const { clock, watch } = stage()
     const { version } = await watch.now()
     const waiting = watch.after(version, 1.5 * LOOK_EVERY_MS, never)
@@ -89,7 +89,7 @@ describe("the activity of a sandbox", () => {
     expect(await waiting).toMatchObject({ version })
   })
 
-  it("is looked for while someone waits, and not while nobody does", async () => {
+  it("is looked at only while a client waits", async () => {
     const { clock, watch, world } = stage()
     const { version } = await watch.now()
     const waiting = watch.after(version, WAIT_MS, never)
@@ -103,7 +103,7 @@ describe("the activity of a sandbox", () => {
     expect(world.looks).toBe(looks)
   })
 
-  it("[R1.7] still tells of a prompt that ends during the look, and of what it left at the next", async () => {
+  it("[R1.7] still names a prompt that ends during the look, and counts at the next look the processes that it left", async () => {
     const { uses, watch, world } = stage()
     const prompt = newId.prompt()
     uses.setPrompts([prompt])
@@ -120,7 +120,7 @@ describe("the activity of a sandbox", () => {
     })
   })
 
-  it("sleeps through no change that comes during the look", async () => {
+  it("is told at once when it changes during the look", async () => {
     const { uses, watch, world } = stage()
     const { version } = await watch.now()
     world.whileLooking = () => {
@@ -130,8 +130,8 @@ describe("the activity of a sandbox", () => {
     expect(await watch.after(version, WAIT_MS, never)).toMatchObject({ commands: [command] })
   })
 
-  it("is not waited for any more when the one who asked is gone", async () => {
-    const { watch, world } = stage()
+  it("is not looked at any more when the client is gone", async () => {
+    const { clock, watch, world } = stage()
     const gone = new AbortController()
     const { version } = await watch.now()
     const waiting = watch.after(version, WAIT_MS, gone.signal)
@@ -139,6 +139,7 @@ describe("the activity of a sandbox", () => {
     const { looks } = world
     gone.abort(new Error("gone"))
     await expect(waiting).rejects.toThrow("gone")
+    await clock.advance(WAIT_MS)
     expect(world.looks).toBe(looks)
   })
 })

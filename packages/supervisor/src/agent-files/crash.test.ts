@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest"
 import { Home, NO_LINKS } from "./testing/home.ts"
 
 const CHILD = fileURLToPath(new URL("./testing/place-child.ts", import.meta.url))
-/** What Node writes down of its own modules are no calls of ours. */
+/** The environment without Node's compile cache, whose system calls would be counted with those of the placing. */
 const { NODE_COMPILE_CACHE: _, ...UNCACHED } = process.env
 
 const play = async (
@@ -27,7 +27,7 @@ const play = async (
   return status === 0
 }
 
-/** What every kill must leave: a home that the next boot makes as it should be, whichever way it takes. */
+/** Expects that the next boot makes the home as it should be, by links or by copies. */
 const expectRepaired = async (home: Home, when: string) => {
   const placement = await home.place()
   expect(placement.kept, when).toEqual([])
@@ -49,7 +49,7 @@ const expectRepaired = async (home: Home, when: string) => {
     expect(read[".config/x/node_modules/plugin/lib/index.js"], when).toBe("// 2.0.0")
 }
 
-/** A home with something of an earlier version at each place. */
+/** Makes a home with a link of an earlier version at each place. */
 const withLinks = () => {
   const home = new Home()
   mkdirSync(home.path(".config/x"), { recursive: true })
@@ -83,7 +83,7 @@ requires("root", "strace").describe("linking that is killed", () => {
     "[R2.7] at a system call that changes %s is put right by the next boot",
     async (which, make, calls) => {
       const points = Object.entries(calls).flatMap(([call, times]) =>
-        // One more than there are: that one kills nothing.
+        // One more than there are calls: the last one kills nothing.
         Array.from({ length: times + 1 }, (_, index) => ({ call, times, kill: index + 1 })),
       )
       const drawn = sampled(`crash points of linking agent files into ${which}`, points, 4)

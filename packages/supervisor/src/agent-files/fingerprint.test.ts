@@ -7,7 +7,7 @@ import { fingerprint } from "./fingerprint.ts"
 const MiB = 1024 ** 2
 const how = { followLinks: false, signal: new AbortController().signal }
 
-/** A directory with these files, which is gone after the test. */
+/** Makes a directory with these files, and removes it after the test. */
 const tree = (files: Readonly<Record<string, string>>): string => {
   const directory = mkdtempSync(join(tmpdir(), "berth-fingerprint-"))
   onTestFinished(() => rmSync(directory, { recursive: true }))
@@ -16,7 +16,7 @@ const tree = (files: Readonly<Record<string, string>>): string => {
 }
 
 describe("a fingerprint", () => {
-  it("of a large file takes no more memory than of a small one", async () => {
+  it("of a file of 200 MiB takes less than 50 MiB of memory", async () => {
     const directory = tree({ large: "" })
     truncateSync(join(directory, "large"), 200 * MiB)
     const before = process.memoryUsage().arrayBuffers
@@ -31,7 +31,7 @@ describe("a fingerprint", () => {
     expect(most).toBeLessThan(50 * MiB)
   })
 
-  it("is the same for the same names and contents, however they are read", async () => {
+  it("is the same for equal names and contents, and another for other contents", async () => {
     const text = "x".repeat(MiB + 1)
     const [one, same, other] = [{ a: text }, { a: text }, { a: `${text.slice(1)}y` }].map(tree)
     const print = await fingerprint(one as string, how)
@@ -39,7 +39,7 @@ describe("a fingerprint", () => {
     expect(print?.hash).not.toBe((await fingerprint(other as string, how))?.hash)
   })
 
-  it("is not taken of more than is allowed", async () => {
+  it("is not taken of a tree with more entries or bytes than are allowed", async () => {
     const directory = tree({ a: "12345", b: "67890" })
     const size = { entries: 3, bytes: 10 }
     expect(await fingerprint(directory, { ...how, atMost: size })).toMatchObject(size)
@@ -49,7 +49,7 @@ describe("a fingerprint", () => {
     expect(await fingerprint(directory, { ...how, atMost: size })).toBeUndefined()
   })
 
-  it("is not taken of a file that holds more than it says, and may have no end", async () => {
+  it("is not taken of a file that holds more than its size says, and may have no end", async () => {
     expect(await fingerprint("/proc/self/maps", how)).toBeUndefined()
   })
 })

@@ -39,7 +39,7 @@ const copied = (version: string) => ({
 })
 
 describe("agent files", () => {
-  it("[R2.5] are links of the user's into the toolbox, and their directories are the user's", async () => {
+  it("[R2.5] are links into the toolbox, and the user owns the links and their directories", async () => {
     expect(await home.place()).toEqual({
       linked: BOTH,
       copied: [],
@@ -52,7 +52,7 @@ describe("agent files", () => {
     expect(home.listing()).toEqual(LINKED)
   })
 
-  it("[R2.8] that are there are left, and said to be there", async () => {
+  it("[R2.8] are left alone and reported as present where they are in place", async () => {
     await home.place()
     const path = home.programs({ mkdir: "exit 1", ln: "exit 1", cp: "exit 1", mv: "exit 1" })
     expect(await home.place({ path })).toMatchObject({ linked: [], copied: [], present: BOTH })
@@ -89,7 +89,7 @@ describe("agent files", () => {
       "it is missing",
     ],
   ])(
-    "[R2.6] are refused where the toolbox has %s, and nothing is done",
+    "[R2.6] are refused where the toolbox has %s, and the home stays empty",
     async (_, name, make, lack) => {
       const path = join(home.roots.toolbox, "agents/x", name)
       rmSync(path, { recursive: true })
@@ -105,7 +105,7 @@ describe("agent files", () => {
 })
 
 describe("where no links can be made", () => {
-  it("[R2.7] agent files are copied from the same stage, for the user to write", async () => {
+  it("[R2.7] agent files are copied, and the user may write the copies", async () => {
     expect(await home.place(NO_LINKS)).toMatchObject({
       linked: [],
       copied: BOTH,
@@ -114,7 +114,7 @@ describe("where no links can be made", () => {
     expect(home.listing()).toEqual(copied("1.0.0"))
   })
 
-  it("[R2.7] no link is left of those that could be made before", async () => {
+  it("[R2.7] links made before the failure give way to copies", async () => {
     const makeLink = (target: string, path: string) => {
       if (path.endsWith("package.json")) NO_LINKS.makeLink()
       symlinkSync(target, path)
@@ -126,7 +126,7 @@ describe("where no links can be made", () => {
     expect(home.listing()).toEqual(copied("1.0.0"))
   })
 
-  it("[R2.7] and no copy either, the boot fails with the reason and leaves nothing", async () => {
+  it("[R2.7] and no copies either, the boot fails with the reason and leaves only empty directories", async () => {
     const half = `case $* in *package.json*) echo 'No space left on device' >&2; exit 1;; esac; exec /bin/cp "$@"`
     const path = home.programs({ cp: half })
     await expect(home.place({ path, ...NO_LINKS })).rejects.toMatchObject({
@@ -136,7 +136,7 @@ describe("where no links can be made", () => {
     expect(home.listing()).toEqual({ ".config": "directory", ".config/x": "directory" })
   })
 
-  it("copies of this toolbox are known again, and are not made again", async () => {
+  it("copies of this toolbox are recognized and not made again", async () => {
     await home.place(NO_LINKS)
     const path = home.programs({ cp: "exit 1" })
     expect(await home.place({ path, ...NO_LINKS })).toMatchObject({
@@ -173,7 +173,7 @@ describe("where no links can be made", () => {
     expect(home.listing()).toEqual(before)
   })
 
-  it("a stale link is there again when nothing could be put in its place", async () => {
+  it("a stale link is restored when the copy for its place fails", async () => {
     mkdirSync(home.path(".config/x"), { recursive: true })
     symlinkSync(join(home.roots.toolbox, "gone"), home.path(".config/x/node_modules"))
     home.giveAway()
@@ -183,7 +183,7 @@ describe("where no links can be made", () => {
   })
 })
 
-describe("what stands at the place", () => {
+describe("the entry at the place of an agent file", () => {
   it.each([
     ["a link to another path of the toolbox", "toolbox/agents/old/node_modules"],
     ["a link to nothing any more", "toolbox/gone"],
@@ -195,7 +195,7 @@ describe("what stands at the place", () => {
     expect(home.listing()).toEqual(LINKED)
   })
 
-  it("[R2.7] is cleaned of what a boot left that was cut short", async () => {
+  it("[R2.7] is rid of the half-made files of a boot that was cut short", async () => {
     const half = ".config/x/.node_modules.berth-aside/plugin/half.js"
     home.own(half, "ha")
     home.own(".config/x/.package.json.berth-old", "old")
@@ -213,7 +213,7 @@ describe("what stands at the place", () => {
     ["a link to elsewhere", (place) => symlinkSync("/etc/hostname", place)],
     ["a link to nothing", (place) => symlinkSync("nowhere", place)],
     ["a link beside the toolbox", (place) => symlinkSync(`${home.roots.toolbox}-2/x`, place)],
-  ])("is kept and told when it is the user's own: %s", async (_, make) => {
+  ])("is kept and reported when it is the user's own: %s", async (_, make) => {
     mkdirSync(home.path(".config/x"), { recursive: true })
     make(home.path(".config/x/package.json"))
     home.giveAway()
@@ -225,7 +225,7 @@ describe("what stands at the place", () => {
     expect(home.listing()[".config/x/package.json"]).toBe(before)
   })
 
-  it("is not looked for behind a link of the home, which may lead into a repo", async () => {
+  it("is not made behind a link of the home, which may lead into a repo", async () => {
     const repo = mkdtempSync(join(tmpdir(), "berth-repo-"))
     try {
       symlinkSync(repo, home.path(".config"))
@@ -243,7 +243,7 @@ describe("what stands at the place", () => {
   it.each([
     ["links", {}],
     ["copies", NO_LINKS],
-  ])("is never overwritten by %s when it comes while we work", async (_, how) => {
+  ])("is not overwritten by %s when the user makes it during the placing", async (_, how) => {
     const place = home.path(".config/x/package.json")
     const late = `[ -e ${place} ] || echo mine > ${place}`
     const path = home.programs({ cp: `/bin/cp "$@"; ${late}` })
@@ -258,7 +258,7 @@ describe("what stands at the place", () => {
     expect(await home.place()).toMatchObject({ kept: [{ to: ".config/x/package.json" }] })
   })
 
-  it("may be exchanged for a link while we work: nothing is written behind it", async () => {
+  it("is not made behind a directory that becomes a link during the placing", async () => {
     const target = mkdtempSync(join(tmpdir(), "berth-roots-"))
     try {
       const makeLink = (to: string, at: string) => {

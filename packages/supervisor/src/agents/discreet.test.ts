@@ -41,7 +41,7 @@ const make = (names: readonly string[]) => {
 }
 
 describe("an agent with keys", () => {
-  it("asks for them when it starts, and tells nobody", async () => {
+  it("asks for its keys when it starts, and hides them in all that it says", async () => {
     const { agent, asked } = make(["SOME_KEY"])
     const said: EventBody[] = []
     const told = [
@@ -62,7 +62,7 @@ describe("an agent with keys", () => {
     }
   })
 
-  it("tells nobody either when it fails in another way than it should", async () => {
+  it("hides its keys also in an error of an unexpected kind", async () => {
     const keys = new AgentKeys(["SOME_KEY"], async () => ({ SOME_KEY: KEY }))
     const failing: Agent = {
       ...indiscreet(keys),
@@ -78,7 +78,7 @@ describe("an agent with keys", () => {
     )
   })
 
-  it("does not start without them", async () => {
+  it("does not start without its keys", async () => {
     const keys = new AgentKeys(["SOME_KEY"], async () => {
       throw new BerthError("agent.key_missing", "the server has no SOME_KEY")
     })
@@ -87,7 +87,7 @@ describe("an agent with keys", () => {
     })
   })
 
-  it("asks nobody where it has none", async () => {
+  it("asks for no keys where it has none", async () => {
     const { agent, asked } = make([])
     expect((await agent.start(never, () => {})).did).toBe("started with none")
     expect(asked).toEqual([])

@@ -16,7 +16,7 @@ const delta = (text: string, message = "m"): EventBody => ({
   text,
 })
 
-/** What is said of these, when the prompt is over. */
+/** The events that are passed on of these, up to the end of the prompt. */
 const saidOf = async (keys: readonly string[], ...bodies: readonly EventBody[]) => {
   const said: EventBody[] = []
   const redacting = new Redacting(new Redaction(keys), async (body) => {
@@ -30,8 +30,8 @@ const saidOf = async (keys: readonly string[], ...bodies: readonly EventBody[]) 
 const textOf = (said: readonly EventBody[]) =>
   said.map((body) => (body.type === "message.delta" ? body.text : "")).join("")
 
-describe("keys in what an agent says", () => {
-  it("are hidden, wherever in an event they stand", async () => {
+describe("keys in an agent's events", () => {
+  it("are hidden in texts, outputs and plans", async () => {
     const said = await saidOf(
       [KEY],
       delta(`it is ${KEY}!`),
@@ -45,7 +45,7 @@ describe("keys in what an agent says", () => {
     ])
   })
 
-  it("are hidden however they are cut into deltas, and nothing else is lost", async () => {
+  it("are hidden however deltas cut them, and no other text is lost", async () => {
     const keys = [KEY, `${KEY}-and-more`, "aXaXaXaXb", 'quoted"key"here']
     const piece = fc.oneof(
       fc.constantFrom(...keys, "sk-", "aXaX", "s", "a", 'quoted"', " "),
@@ -68,7 +68,7 @@ describe("keys in what an agent says", () => {
     )
   })
 
-  it("hold a text up no longer than until its message ends, or a tool is called", async () => {
+  it("hold a text up only until its message ends, or a tool is called", async () => {
     const end: EventBody = { type: "message.completed", prompt, message: "m" }
     const call: EventBody = { type: "tool.started", prompt, call: "c", tool: "t" }
     expect(await saidOf([KEY], delta("it is sk-"), end)).toEqual([
@@ -82,12 +82,12 @@ describe("keys in what an agent says", () => {
     ])
   })
 
-  it("are hidden where a text was cut off in the middle of one", () => {
+  it("are hidden where a text was cut off in the middle of a key", () => {
     expect(new Redaction([KEY]).of(`output ${KEY.slice(0, 12)}`)).toBe(`output ${HIDDEN}`)
     expect(new Redaction([KEY]).of("output sk-")).toBe("output sk-")
   })
 
-  it("are hidden as JSON writes them, and never make a text longer", () => {
+  it("are hidden in JSON's escapes, too, and hiding never makes a text longer", () => {
     const key = 'a"b\\c\nd-and-so-on'
     const redaction = new Redaction([key, "12345678"])
     expect(redaction.of(JSON.stringify({ key }))).toBe(`{"key":"${HIDDEN}"}`)

@@ -26,7 +26,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** What happened, in order: the steps' ends and the signals to processes. */
+/** The ends of steps and the events of processes, in order. */
 type Log = string[]
 
 /** A boot like a real one: git, a hook and an agent, each a real process; any of them can be made to fail. */
@@ -182,7 +182,7 @@ describe("boot", () => {
     ["git clones", { git: "trap '' TERM; echo x; while :; do sleep 1000; done" }, "git"],
     ["the hook runs", { hook: "setsid sh -c 'sleep 1000 &'; sleep 1000" }, "hook"],
     ["the agent starts", { agent: "sleep 1000" }, "agent"],
-  ])("[R2.14] leaves nothing when it is cancelled while %s", async (_, scripts, step) => {
+  ])("[R2.14] leaves no process behind when it is cancelled while %s", async (_, scripts, step) => {
     const { run, cancel } = begin(scripts)
     await until(() => run.trace().steps.find(({ name }) => name === step)?.state === "running")
     await until(() => family.running().length > 0)

@@ -21,12 +21,12 @@ const refusal = (steps: Step<undefined>[]): BerthError => {
 }
 
 describe("buildGraph", () => {
-  it("[R2.1] puts what a step needs before it, and keeps the order of the list otherwise", () => {
+  it("[R2.1] puts a step after the steps that it needs, and keeps the order of the list otherwise", () => {
     const graph = buildGraph([step("c", ["b"]), step("x"), step("b", ["a"]), step("a")])
     expect(graph.steps.map(({ name }) => name)).toEqual(["a", "b", "c", "x"])
   })
 
-  it("[R2.1] refuses a cycle and names it, without what only leads to it", () => {
+  it("[R2.1] refuses a cycle and names it, without the steps that only lead to it", () => {
     const error = refusal([step("in", ["a"]), step("a", ["b"]), step("b", ["c"]), step("c", ["a"])])
     expect(error.code).toBe("boot.graph_invalid")
     expect(error.message).toContain("a → b → c → a")
@@ -46,7 +46,7 @@ describe("buildGraph", () => {
     expect(refusal([{ ...step("a"), timeoutMs }]).message).toContain("time limit")
   })
 
-  it("refuses what no trace has room for", () => {
+  it("refuses names and numbers of steps for which a trace has no room", () => {
     expect(refusal([step("")]).code).toBe("boot.graph_invalid")
     expect(refusal([step("n".repeat(129))]).code).toBe("boot.graph_invalid")
     expect(refusal(Array.from({ length: 65 }, (_, n) => step(`s${n}`))).details).toEqual({
@@ -54,7 +54,7 @@ describe("buildGraph", () => {
     })
   })
 
-  it("orders sixty steps of which each needs every earlier one", () => {
+  it("orders sixty steps, each of which needs all earlier ones", () => {
     const names = Array.from({ length: 60 }, (_, index) => `step-${index}`)
     const steps = names.map((name, index) => step(name, names.slice(0, index)))
     expect(buildGraph(steps).steps.map(({ name }) => name)).toEqual(names)

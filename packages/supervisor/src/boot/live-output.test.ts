@@ -12,7 +12,7 @@ const watch = () => {
 }
 
 describe("LiveOutput", () => {
-  it("shows the first piece at once and gathers what follows within an interval", async () => {
+  it("shows the first piece at once and gathers the following pieces of an interval", async () => {
     const { clock, shown, write } = watch()
     write("one\n")
     write("two\n")
@@ -25,7 +25,7 @@ describe("LiveOutput", () => {
     expect(clock.pendingTimers).toBe(0)
   })
 
-  it("shows the end of what comes too fast, and counts the rest to the byte", async () => {
+  it("shows the end of output that comes too fast, and counts the rest to the byte", async () => {
     const { clock, shown, write } = watch()
     const line = "0123456789abcde\n"
     for (let written = 0; written < 1_000_000; written += line.length) write(line)

@@ -9,12 +9,12 @@ import type { Step, StepReport } from "./step.ts"
 const TIMEOUT_MS = 100
 const GRACE_MS = 30
 
-/** What a step does: ends after a while somehow, or waits for its signal and then some. */
+/** The behaviour of a step: it ends by itself after a while, or waits for its signal and ends some time later. */
 interface Script {
   readonly needs: readonly number[]
   readonly required: boolean
   readonly kind: "succeed" | "skip" | "throw" | "wait" | "ignore"
-  /** Till it ends by itself; for one that waits, from the signal to its end. */
+  /** The time until the step ends by itself, or for the kind `wait`, from the signal to its end. */
   readonly ms: number
 }
 
@@ -32,7 +32,7 @@ const script = (index: number) =>
 
 interface Given {
   readonly steps: readonly Script[]
-  /** In which order the steps stand in the list that the graph is built from. */
+  /** The order of the steps in the list that the graph is built from. */
   readonly order: readonly number[]
   readonly cancelAtMs: number | null
 }
@@ -102,8 +102,8 @@ const check = (property: (outcome: Awaited<ReturnType<typeof play>>, given: Give
     { numRuns: 300 },
   )
 
-describe("every boot, whatever its graph and whatever its steps do", () => {
-  it("[R2.1] starts a step only after all that it needs, and then at that very moment", () =>
+describe("a boot of any graph, whatever its steps do", () => {
+  it("[R2.1] starts a step at the moment when all steps that it needs have ended well", () =>
     check(({ trace }) => {
       const byName = new Map(trace.steps.map((step) => [step.name, step]))
       for (const step of trace.steps) {
@@ -120,10 +120,10 @@ describe("every boot, whatever its graph and whatever its steps do", () => {
       }
     }))
 
-  it("[R2.9] leaves nothing running but what it calls abandoned", () =>
+  it("[R2.9] leaves no step running except those that it calls abandoned", () =>
     check(({ trace, insideAtEnd }) => {
       const abandoned = trace.steps.filter((step) => step.abandoned).map(({ name }) => name)
-      // An abandoned one may have ended since.
+      // An abandoned step may have ended since.
       expect(insideAtEnd.filter((name) => !abandoned.includes(name))).toEqual([])
     }))
 

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
@@ -32,7 +32,7 @@ const someTrace = (): Promise<BootTrace> =>
   }).ended
 
 describe("saveTrace", () => {
-  it("[R2.13] leaves one document that can be read back, in place of the one before", async () => {
+  it("[R2.13] replaces the earlier document by one that can be read back", async () => {
     const path = join(directory, "boot.json")
     await writeFile(path, "the one before")
     const trace = await someTrace()
@@ -41,11 +41,12 @@ describe("saveTrace", () => {
     expect(await readdir(directory)).toEqual(["boot.json"])
   })
 
-  it("[R2.13] leaves the one before when it cannot be written, and nothing beside it", async () => {
-    const path = join(directory, "boot.json", "impossible")
-    await writeFile(join(directory, "boot.json"), "the one before")
-    await expect(saveTrace(path, await someTrace())).rejects.toMatchObject({ code: "ENOTDIR" })
-    expect(await readFile(join(directory, "boot.json"), "utf8")).toBe("the one before")
-    expect(await readdir(directory)).toEqual(["boot.json"])
+  it("[R2.13] leaves the earlier document when the new one cannot be written", async () => {
+    const path = join(directory, "boot.json")
+    await writeFile(path, "the one before")
+    // A directory in the place of the file that is written aside.
+    await mkdir(`${path}.new`)
+    await expect(saveTrace(path, await someTrace())).rejects.toMatchObject({ code: "EISDIR" })
+    expect(await readFile(path, "utf8")).toBe("the one before")
   })
 })

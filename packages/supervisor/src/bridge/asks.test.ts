@@ -14,7 +14,7 @@ const QUESTION: Extract<Ask, { kind: "credential" }> = {
 }
 const GRANTED: Answer = { kind: "credential", username: "u", password: "p" }
 
-/** Asks, and what was said of them on a connection that the test plays. */
+/** Makes asks, and notes the questions that are sent on connections that the test plays. */
 const play = (options?: ConstructorParameters<typeof Asks>[0]) => {
   const asks = new Asks(options)
   const said: AskId[] = []
@@ -25,7 +25,7 @@ const play = (options?: ConstructorParameters<typeof Asks>[0]) => {
 const lastOf = (said: readonly AskId[]) => said.at(-1) as AskId
 
 describe("a question to the server", () => {
-  it("waits for a connection, and is said again on each until it is answered", async () => {
+  it("waits for a connection, and is sent again on each connection until it is answered", async () => {
     const { asks, said, join } = play()
     const answer = asks.ask(QUESTION, never)
     const leave = join()
@@ -40,7 +40,7 @@ describe("a question to the server", () => {
     expect(said).toHaveLength(2)
   })
 
-  it("is not lost when the connection before ends after the next one is there", async () => {
+  it("is not lost when the old connection ends after the next one has begun", async () => {
     const { asks, said, join } = play({ serverAbsentMs: 50 })
     const leave = join()
     join()
@@ -50,7 +50,7 @@ describe("a question to the server", () => {
     expect(await answer).toEqual(GRANTED)
   })
 
-  it("fails when no server comes in time, and tells the reader what to do", async () => {
+  it("fails when no server comes in time, with a hint that names berth serve", async () => {
     const { asks, join } = play({ serverAbsentMs: 20 })
     const expected = { code: "server.not_running", hint: expect.stringContaining("berth serve") }
     await expect(asks.ask(QUESTION, never)).rejects.toMatchObject(expected)
@@ -80,7 +80,7 @@ describe("a question to the server", () => {
     await expect(answer).rejects.toMatchObject({ code: "bridge.protocol_violated" })
   })
 
-  it("keeps its place at the server when it is given up, so that no more are said than the server takes", async () => {
+  it("keeps its place at the server when it is given up, so that no more questions are sent than the server takes", async () => {
     const { asks, said, join } = play()
     join()
     const stop = new AbortController()
@@ -90,17 +90,17 @@ describe("a question to the server", () => {
     for (const ask of given) await expect(ask).rejects.toThrow("enough")
     const answer = asks.ask(QUESTION, never)
     expect(said).toHaveLength(MAX_PENDING_ASKS)
-    // The late answer to one that nobody waits for makes room.
+    // The late answer to an abandoned question makes room.
     asks.answer(said[0] as AskId, GRANTED)
     expect(said).toHaveLength(MAX_PENDING_ASKS + 1)
     asks.answer(lastOf(said), GRANTED)
     expect(await answer).toEqual(GRANTED)
   })
 
-  it("is not asked by who has given up already", async () => {
+  it("is not sent when its caller has already given up", async () => {
     const { asks, said, join } = play()
     join()
-    await expect(asks.ask(QUESTION, AbortSignal.abort())).rejects.toThrow()
+    await expect(asks.ask(QUESTION, AbortSignal.abort())).rejects.toThrow("aborted")
     expect(said).toEqual([])
   })
 

@@ -22,7 +22,7 @@ import { AUTHORIZED, get, serve } from "./testing/supervisor.ts"
 
 const COMMIT = "0".repeat(40)
 
-/** A supervisor that has asked for a repo, and the server's end as plain as it can be. */
+/** Starts a supervisor that has asked for a repo, and plays the server's end. */
 const asking = async (directory = temporaryDirectory()) => {
   const asks = new Asks()
   const server = await serve({ asks })
@@ -74,7 +74,7 @@ const asking = async (directory = temporaryDirectory()) => {
 }
 
 describe("a bundle that the server sends", () => {
-  it("lies where the question said, once the answer is there", async () => {
+  it("lies at the path of its question, once the answer is there", async () => {
     const { put, answer, fetched, bundle } = await asking()
     expect(await put("the bundle")).toBe(204)
     answer(true)
@@ -82,7 +82,7 @@ describe("a bundle that the server sends", () => {
     expect(readFileSync(bundle, "utf8")).toBe("the bundle")
   })
 
-  it("is taken for a question that waits, and for nothing else", async () => {
+  it("is taken only for a waiting question", async () => {
     const { path, put, answer, fetched, directory, id } = await asking()
     for (const other of ["", "ask-00000000000000000000", "../health", `${id()}/x`])
       expect(await put("x", other)).toBe(404)
@@ -108,7 +108,7 @@ describe("a bundle that the server sends", () => {
     expect(readFileSync(bundle, "utf8")).toBe("whole")
   })
 
-  it("takes the place of one that still comes", async () => {
+  it("takes the place of a bundle that still arrives", async () => {
     const { start, put, answer, fetched, bundle } = await asking()
     const { sent, answered } = start()
     sent.write("of a server that is gone")
@@ -120,7 +120,7 @@ describe("a bundle that the server sends", () => {
     expect(readFileSync(bundle, "utf8")).toBe("of the next")
   })
 
-  it("is removed when its question is given up, or refused, and is missed when it never came", async () => {
+  it("is removed when its question is given up or refused, and fails its question when it never came", async () => {
     const first = await asking()
     const { sent } = first.start()
     sent.write("half")
@@ -166,16 +166,19 @@ describe("a bundle that the server sends", () => {
     expect(readdirSync(elsewhere)).toEqual(["precious"])
   })
 
-  requires("root").it("that does not fit fails its question, and says so", async () => {
-    const directory = temporaryDirectory()
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", directory])
-    onTestFinished(() => void execFileSync("umount", [directory]))
-    const { put, fetched, bundle } = await asking(directory)
-    expect(await put("x".repeat(1_000_000))).toBe(507)
-    await expect(fetched).rejects.toMatchObject({
-      code: "repo.disk_full",
-      details: { path: bundle },
-    })
-    expect(readdirSync(directory)).toEqual([])
-  })
+  requires("root").it(
+    "that does not fit on the disk fails its question with the code of a full disk",
+    async () => {
+      const directory = temporaryDirectory()
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", directory])
+      onTestFinished(() => void execFileSync("umount", [directory]))
+      const { put, fetched, bundle } = await asking(directory)
+      expect(await put("x".repeat(1_000_000))).toBe(507)
+      await expect(fetched).rejects.toMatchObject({
+        code: "repo.disk_full",
+        details: { path: bundle },
+      })
+      expect(readdirSync(directory)).toEqual([])
+    },
+  )
 })

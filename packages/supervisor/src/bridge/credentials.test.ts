@@ -36,7 +36,7 @@ const serve = async (options: Partial<CredentialsOptions> = {}) => {
 }
 
 describe("the socket of git's credential helper", () => {
-  it("passes on what git says of a repo, and nothing else", async () => {
+  it("passes on the protocol, host and path of git's question alone", async () => {
     const { say, asked } = await serve()
     const question =
       "capability[]=authtype\nprotocol=https\nhost=example.test:8443\npath=a/b=c.git\nusername=x\n\n"
@@ -59,7 +59,7 @@ describe("the socket of git's credential helper", () => {
     expect(asked).toEqual([])
   })
 
-  it("ends those that do not finish their question, and takes a bounded number of them", async () => {
+  it("ends connections that do not finish their question", async () => {
     const { open, say } = await serve({ questionDeadlineMs: 300 })
     const idle = Array.from({ length: MAX_CONNECTIONS + 5 }, open)
     const closed = idle.map(async (socket) => await text(socket).catch(() => ""))
@@ -67,7 +67,17 @@ describe("the socket of git's credential helper", () => {
     expect(await say("protocol=https\nhost=h\npath=p\n")).toContain("password")
   })
 
-  it("ends every connection when it is closed, twice as well as once", async () => {
+  it("drops connections beyond its limit", async () => {
+    const { open } = await serve()
+    let closed = 0
+    for (let number = 0; number < MAX_CONNECTIONS + 5; number++)
+      open()
+        .resume()
+        .once("close", () => closed++)
+    await expect.poll(() => closed).toBe(5)
+  })
+
+  it("ends every connection when it is closed, also when it is closed twice", async () => {
     const { open, server } = await serve()
     const sockets = Array.from({ length: 5 }, open)
     await Promise.all(sockets.map((socket) => once(socket, "connect")))
@@ -76,7 +86,7 @@ describe("the socket of git's credential helper", () => {
     await Promise.all(closed)
   })
 
-  requires("root").it("is the user's alone", async () => {
+  requires("root").it("belongs to the user alone", async () => {
     const { path } = await serve({ user: { uid: 12_345, gid: 12_345 } })
     const { uid, mode } = lstatSync(path)
     expect([uid, mode & 0o777]).toEqual([12_345, 0o600])

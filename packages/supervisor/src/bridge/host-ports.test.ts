@@ -19,7 +19,7 @@ const freePort = async (): Promise<number> => {
 
 const isAsk = ({ type }: Record<string, unknown>) => type === "ask"
 
-/** A port of the host inside, and a server that the test plays. */
+/** Opens a port of the host inside, with a server that the test plays. */
 const open = async () => {
   const asks = new Asks()
   const warnings: string[] = []
@@ -40,7 +40,7 @@ const open = async () => {
     await once(client, "connect")
     return client
   }
-  /** The id of the question for the connection of that number. */
+  /** Waits for the question of the n-th connection, and returns its id. */
   const asked = async (count = 1): Promise<string> => {
     await server.until(() => server.received.filter(isAsk).length >= count)
     const { id, ask } = server.received.filter(isAsk)[count - 1] ?? {}
@@ -74,7 +74,7 @@ const open = async () => {
 }
 
 describe("a port of the host, inside", () => {
-  it("carries what a program says before and after the server takes its connection, and each end by itself", async () => {
+  it("carries bytes sent before and after the server takes the connection, and the end of each direction by itself", async () => {
     const { dial, asked, openTunnel } = await open()
     const client = await dial()
     client.write("early ")
@@ -85,7 +85,7 @@ describe("a port of the host, inside", () => {
     expect(String(await buffer(client))).toBe("answered")
   })
 
-  it("is broken off on both sides when either breaks off", async () => {
+  it("is broken off on both sides when either side breaks off", async () => {
     const { dial, asked, openTunnel } = await open()
     const [one, other] = [await dial(), await dial()]
     const tunnels = [await openTunnel(await asked(1)), await openTunnel(await asked(2))]
@@ -111,7 +111,7 @@ describe("a port of the host, inside", () => {
     expect(warnings[0]).toBe(`port ${port} of the host is not reached: nothing is there`)
   })
 
-  it("hands each connection over once, and only to who brings its question's id", async () => {
+  it("hands each connection over once, and only for the id of its question", async () => {
     const { dial, asked, openTunnel } = await open()
     await expect(openTunnel("ask-00000000000000000000")).rejects.toThrow("404")
     await dial()
@@ -120,7 +120,7 @@ describe("a port of the host, inside", () => {
     await expect(openTunnel(id)).rejects.toThrow("404")
   })
 
-  it("asks for a few at a time, and drops connections beyond their number", async () => {
+  it("asks for eight connections at a time, and drops connections beyond their limit", async () => {
     const { dial, asked, server, refuse } = await open()
     for (let count = 0; count < MAX_HOST_CONNECTIONS; count++) await dial()
     const beyond = (await dial()).resume()
@@ -133,7 +133,7 @@ describe("a port of the host, inside", () => {
     await asked(9)
   })
 
-  it("is refused where a program inside has it, and ends all connections with the sandbox", async () => {
+  it("is refused where its number is taken inside, and ends all connections when it is closed", async () => {
     const { carried, port, dial, asked, openTunnel } = await open()
     await expect(carried.listen(port)).rejects.toMatchObject({ code: "bridge.listen_failed" })
     const client = await dial()

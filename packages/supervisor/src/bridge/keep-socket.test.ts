@@ -17,7 +17,7 @@ const appeared = async (path: string): Promise<void> => {
   }
 }
 
-it("[R2.12] listens again after its socket was deleted, for its owner alone, and keeps the connections that stand", async () => {
+it("[R2.12] the bridge listens again after its socket was deleted, for its owner alone, and keeps its connections", async () => {
   const { path, sandbox } = await serve({ socketLookMs: LOOK_MS })
   const before = connect(path)
   await before.opened
@@ -32,7 +32,7 @@ it("[R2.12] listens again after its socket was deleted, for its owner alone, and
   expect(before.received[0]).toMatchObject({ type: "hello" })
 })
 
-it("listens again where another socket took the place of its own", async () => {
+it("the bridge listens again where another socket took the place of its own", async () => {
   const { path } = await serve({ socketLookMs: LOOK_MS })
   rmSync(path)
   const other = createServer((socket) => socket.destroy())

@@ -42,7 +42,7 @@ const VALID: readonly ServerMessage[] = [
   answer({ kind: "refused", code: "", reason: "x".repeat(MAX_REASON_CHARS) }),
 ]
 
-/** Values near the borders of what is valid, and far from it. */
+/** Values near the limits of valid ones, and far from them. */
 const NEAR: readonly unknown[] = [
   ...[0, 1, -1, 1.5, 2 ** 53, Number.MAX_SAFE_INTEGER, "", "x", null, true, [], {}],
   ...[prompt, session, sandbox, `${prompt}x`, prompt.slice(0, -1), prompt.toUpperCase()],
@@ -111,7 +111,7 @@ describe("the server's messages", () => {
     )
   })
 
-  it("are judged exactly as the schema judges them, near every border", () => {
+  it("are judged exactly as the schema judges them, also near every limit", () => {
     for (const message of VALID)
       for (const key of Object.keys(message))
         for (const value of NEAR) {

@@ -16,7 +16,7 @@ const prompt = (session = newId.session()): PromptStart => ({
 
 const succeed: RunPrompt = async () => ({ state: "succeeded" })
 
-/** One supervisor's life on the directory; a kill is one that ends without closing anything. */
+/** Opens the parts of one supervisor on the directory. A supervisor counts as killed when the test opens the next one. */
 const live = async (directory: string, run: RunPrompt, answer?: AnswerAsk) => {
   const journal = await openJournal({ directory: join(directory, "journal") })
   const ledger = await openLedger(join(directory, "ledger"))
@@ -29,7 +29,7 @@ const live = async (directory: string, run: RunPrompt, answer?: AnswerAsk) => {
   return { journal, ledger, prompts }
 }
 
-/** What the journal tells of prompts: `PROMPT STATE`. */
+/** Reads the states of prompts from the journal, each as `PROMPT STATE`. */
 const toldIn = async (journal: Journal, count: number): Promise<string[]> => {
   const reader = journal.readAfter(journal.first - 1)
   const told: string[] = []
@@ -79,7 +79,7 @@ const byHand = () => {
 }
 
 describe("prompts", () => {
-  it("[R2.12] are accepted at once, and pass only when the gate is open", async () => {
+  it("[R2.12] are accepted before the gate opens, and run only when it is open", async () => {
     const { run, started, untilStarted, end } = byHand()
     const { prompts, journal } = await live(temporaryDirectory(), run)
     const [first, second] = [prompt(), prompt()]
@@ -98,7 +98,7 @@ describe("prompts", () => {
     expect(await prompts.start(first)).toEqual({ state: "ended", result: { state: "succeeded" } })
   })
 
-  it("run one at a time in a session, in order, and beside those of other sessions", async () => {
+  it("run one at a time in a session, in order, and beside the prompts of other sessions", async () => {
     const { run, started, untilStarted, end } = byHand()
     const { prompts } = await live(temporaryDirectory(), run)
     prompts.open()
@@ -119,7 +119,7 @@ describe("prompts", () => {
     expect(started).toEqual([first, other, second, third].map((start) => start.prompt))
   })
 
-  it("start with the write that takes them on where nothing comes before, and in order where they come together", async () => {
+  it("start with the write that accepts them where no other prompt waits, and in order where several come together", async () => {
     const { run, started, untilStarted, end } = byHand()
     const { prompts, ledger } = await live(temporaryDirectory(), run)
     prompts.open()
@@ -137,7 +137,7 @@ describe("prompts", () => {
     expect(started).toEqual([first, second, third].map((start) => start.prompt))
   })
 
-  it("[R3.4] run once, however often they are said", async () => {
+  it("[R3.4] run once, however often they are sent", async () => {
     const { run, started, untilStarted, end } = byHand()
     const { prompts, journal } = await live(temporaryDirectory(), run)
     prompts.open()
@@ -151,7 +151,7 @@ describe("prompts", () => {
     expect(started).toHaveLength(1)
   })
 
-  it("are stopped while they wait and while they run; others and unknown ones are left alone", async () => {
+  it("are stopped while they wait and while they run; a stop of an ended or unknown prompt changes nothing", async () => {
     const { run, untilStarted } = byHand()
     const { prompts, journal } = await live(temporaryDirectory(), run)
     const session = newId.session()
@@ -198,7 +198,7 @@ describe("prompts", () => {
     })
   })
 
-  it("are told what a person answers while they run, and refuse what nothing waits for", async () => {
+  it("get a person's answers while they run, and refuse answers that nothing waits for", async () => {
     const { run, untilStarted, end } = byHand()
     const heard: unknown[] = []
     const { prompts, journal } = await live(temporaryDirectory(), run, (id, answer) => {
@@ -222,7 +222,7 @@ describe("prompts", () => {
     expect(heard).toHaveLength(2)
   })
 
-  it("are stopped when their time is over, have failed then, and say so", async () => {
+  it("are stopped and reported as failed when their time is over", async () => {
     const { run } = byHand()
     const { prompts, journal } = await live(temporaryDirectory(), run)
     prompts.open()
@@ -238,7 +238,7 @@ describe("prompts", () => {
     })
   })
 
-  it("that end within their time, or are stopped before it is over, end as they do", async () => {
+  it("that end or are stopped within their time keep that outcome", async () => {
     const { run, untilStarted, end } = byHand()
     const { prompts, journal } = await live(temporaryDirectory(), run)
     prompts.open()
@@ -253,7 +253,7 @@ describe("prompts", () => {
     ])
   })
 
-  it("[R2.14] are interrupted when the supervisor ends; those that wait stay accepted", async () => {
+  it("[R2.14] are interrupted when the supervisor ends; waiting prompts stay accepted", async () => {
     const directory = temporaryDirectory()
     const { run, untilStarted } = byHand()
     const { prompts, journal, ledger } = await live(directory, run)
@@ -346,7 +346,7 @@ describe("prompts after a kill", () => {
     }
   })
 
-  it("[R3.4] tell their end once although it was acknowledged before that was noted", async () => {
+  it("[R3.4] tell their end once although the server acknowledged it before that was noted", async () => {
     const directory = temporaryDirectory()
     const killed = await live(directory, succeed)
     const [start, running] = [prompt(), prompt()]
@@ -357,14 +357,14 @@ describe("prompts after a kill", () => {
     await killed.ledger.end(start.prompt, { state: "succeeded" })
     await killed.journal.append({ type: "prompt.state", prompt: start.prompt, state: "succeeded" })
 
-    // Small, so that what is acknowledged is soon gone.
+    // A small journal, so that acknowledged events are soon gone.
     const maxBytes = 16 * 1024
     const journal = await openJournal({ directory: join(directory, "journal"), maxBytes })
     for (let count = 0; count < 20; count++)
       await journal.append({ type: "warning", message: "x".repeat(500) })
     const ledger = await openLedger(join(directory, "ledger"))
     const opening = openPrompts({ journal, ledger, run: succeed })
-    // The server acknowledges while the recovery notes that the other one was interrupted.
+    // The server acknowledges while the recovery notes that the other prompt was interrupted.
     await journal.acknowledge(journal.last)
     const prompts = await opening
     await expect.poll(() => ledger.unreported).toEqual([])

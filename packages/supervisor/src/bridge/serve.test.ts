@@ -21,7 +21,7 @@ import {
   TOKEN,
 } from "./testing/supervisor.ts"
 
-/** More than the socket takes at a time. */
+/** More connections than the socket takes at a time. */
 const CROWD = 2_100
 
 const upTo = (last: number, first = 1) =>
@@ -52,7 +52,7 @@ describe("the sandbox's socket", () => {
       expect(await get(path, url, { headers })).toEqual({ status: 401, body: "" })
   })
 
-  it("knows no other paths and methods, and stays up when a document fails", async () => {
+  it("answers other paths and methods with 404, and stays up when a document fails", async () => {
     const { path, faults } = await serve({
       boot: () => {
         throw new Error("no trace")
@@ -77,10 +77,10 @@ describe("the sandbox's socket", () => {
     expect(elsewhere.status).toBe(404)
   })
 
-  it("is for its owner alone, and replaces what an ended supervisor left", async () => {
+  it("is for its owner alone, and replaces an earlier supervisor's socket", async () => {
     const { path, sandbox } = await serve()
     expect(lstatSync(path).mode & 0o077).toBe(0)
-    // A kill leaves the file: binding another one in its place needs it gone.
+    // A killed supervisor leaves its socket's file, which must go before the next one binds its own.
     const second = await serveBridge({
       listen: [{ path }],
       token: TOKEN,
@@ -116,7 +116,7 @@ describe("the sandbox's socket", () => {
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(401)
   })
 
-  it("answers whoever has the token, however many hold connections without it", async () => {
+  it("answers a client with the token while 2,100 connections without it are open", async () => {
     const { server } = await serve({ listen: [{ host: "127.0.0.1", port: 0 }] })
     const { port } = server.addresses[0] as { port: number }
     const crowd: Socket[] = []
@@ -161,7 +161,7 @@ describe("the sandbox's socket", () => {
 })
 
 describe("a bridge connection", () => {
-  it("[R3.2] says hello, sends what comes after the last number seen, then what is new", async () => {
+  it("[R3.2] says hello, sends the events after the last number seen, then the new events", async () => {
     const { path, sandbox, journal } = await serve()
     await appendMany(journal, 10)
     const { opened, say, received, until, numbers } = connect(path)
@@ -186,7 +186,7 @@ describe("a bridge connection", () => {
     await until(() => received.length === 1)
   })
 
-  it("[R3.4] forgets what is acknowledged, by a message or by the next hello", async () => {
+  it("[R3.4] forgets events that are acknowledged, by a message or by the next hello", async () => {
     const { path, sandbox, journal } = await serve({ journalOptions: { maxBytes: 16 * 1024 } })
     const first = connect(path)
     await first.opened
@@ -211,7 +211,7 @@ describe("a bridge connection", () => {
     expect(second.numbers()).toEqual(upTo(400, seen + 1))
   })
 
-  it("is replaced by a newer one, but not before that one has said a valid hello", async () => {
+  it("is replaced by a newer connection once that one has said a valid hello", async () => {
     const { path, sandbox, journal } = await serve()
     const older = connect(path)
     await older.opened
@@ -232,7 +232,7 @@ describe("a bridge connection", () => {
   })
 
   it.each<[string, (sandbox: string) => unknown[], number]>([
-    ["what is no JSON", () => ["nonsense"], CLOSE.protocolViolated],
+    ["a message that is no JSON", () => ["nonsense"], CLOSE.protocolViolated],
     [
       "another message before hello",
       () => [{ type: "acknowledge", upTo: 1 }],
@@ -243,7 +243,7 @@ describe("a bridge connection", () => {
     ["a number that is not held", (sandbox) => [helloTo(sandbox, 7)], CLOSE.historyLost],
     ["a second hello", (sandbox) => [helloTo(sandbox), helloTo(sandbox)], CLOSE.protocolViolated],
     [
-      "an acknowledgement of what it was not sent",
+      "an acknowledgement of an event that it was not sent",
       (sandbox) => [helloTo(sandbox), { type: "acknowledge", upTo: 9 }],
       CLOSE.protocolViolated,
     ],
@@ -277,7 +277,7 @@ describe("a bridge connection", () => {
     expect(await second.closed).toMatchObject({ code: CLOSE.stopping })
   })
 
-  it("ends when nobody says hello, or nobody is heard any more, but not while pings come", async () => {
+  it("ends when no hello comes, or nothing is heard any more, but not while pings come", async () => {
     const { path, sandbox } = await serve({ helloDeadlineMs: 100, silenceLimitMs: 1_000 })
     const silent = connect(path)
     expect(await silent.closed).toMatchObject({ code: 1006 })
@@ -295,7 +295,7 @@ describe("a bridge connection", () => {
     expect(await closed).toMatchObject({ code: 1006 })
   })
 
-  it("[R2.12] takes prompts on from the first moment, and answers each with how far it has come", async () => {
+  it("[R2.12] accepts prompts before the boot is ready, and answers each message with the prompt's standing", async () => {
     const { path, sandbox, prompts } = await serve()
     const { opened, say, received, until, numbers } = connect(path)
     await opened
@@ -334,7 +334,7 @@ describe("a bridge connection", () => {
     expect(received[1]).toMatchObject(refused)
   })
 
-  it("refuses a prompt that it cannot note, and says why", async () => {
+  it("refuses a message about a prompt when the ledger cannot be opened, with a code", async () => {
     const { path, sandbox } = await serve({ prompts: Promise.reject(new Error("no ledger")) })
     const { opened, say, received, until } = connect(path)
     await opened

@@ -21,7 +21,7 @@ describe("the token", () => {
 
   it.each([
     ["that others may read", () => file(TOKEN, 0o640)],
-    ["that is too short to be one", () => file("short")],
+    ["that is too short to be a token", () => file("short")],
     ["that is empty", () => file("")],
     ["with a space in it", () => file(`${TOKEN} ${TOKEN}`)],
     ["that does not exist", () => "/nowhere/token"],
@@ -43,7 +43,7 @@ describe("the token", () => {
     )
   })
 
-  it("opens the door alone, and whole", () => {
+  it("authorizes a request only where it is given exactly", () => {
     const isAuthorized = tokenGuard(TOKEN)
     expect(isAuthorized(`Bearer ${TOKEN}`)).toBe(true)
     const others = [undefined, "", TOKEN, `Basic ${TOKEN}`, `bearer ${TOKEN}`, `Bearer ${TOKEN} `]

@@ -10,7 +10,7 @@ const begin = async (path: string, start: object): Promise<CommandInfo> => {
 }
 
 describe("a command in the background", () => {
-  it("outlives whoever started it, and shows what it said from any byte on", async () => {
+  it("outlives the client that started it, and sends its output again from any byte on", async () => {
     const { path } = await stage()
     const { id, pid } = await begin(
       path,
@@ -36,7 +36,7 @@ describe("a command in the background", () => {
     expect([late.stdout, late.stderr]).toEqual(["three\n", "two\n"])
   })
 
-  it("is listed as long as it runs and a while after, beside those of clients", async () => {
+  it("is listed while it runs and after its end, beside the commands of clients", async () => {
     const { path } = await stage()
     const { id } = await begin(path, sh("exit 3"))
     const client = await run(path, { command: ["sleep", "1000"] })
@@ -50,17 +50,17 @@ describe("a command in the background", () => {
     ])
   })
 
-  it("gets signals with its whole group, and is ended with everything and forgotten", async () => {
+  it("gets signals with its whole group, and is ended with all its processes and forgotten", async () => {
     const { path, family } = await stage()
     const script =
-      "trap 'echo got' USR1; (setsid sleep 1000 &); echo up; while :; do sleep 0.01; done"
+      "trap 'echo got' USR1; (setsid sleep 1000 &); (trap 'echo too' USR1; echo up; while :; do sleep 0.01; done) & while :; do sleep 0.01; done"
     const { id } = await begin(path, sh(script))
     const client = await attachTo(path, id)
     await client.until(() => client.stdout === "up\n")
     expect(await ask(path, "POST", `/commands/${id}/signal`, { signal: "SIGUSR1" })).toMatchObject({
       status: 204,
     })
-    await client.until(() => client.stdout.includes("got"))
+    await client.until(() => client.stdout.includes("got") && client.stdout.includes("too"))
     const removed = await ask(path, "DELETE", `/commands/${id}`)
     expect(removed).toMatchObject({ status: 200, body: { exit: { signal: "SIGTERM" } } })
     expect(await client.message("exit")).toMatchObject({ signal: "SIGTERM" })
@@ -71,7 +71,7 @@ describe("a command in the background", () => {
     })
   })
 
-  it("ends also for the client that waits for it", async () => {
+  it("of a client can be ended by another, and the client hears of it", async () => {
     const { path } = await stage()
     const client = await run(path, { command: ["sleep", "1000"] })
     const { id } = await client.message("started")
@@ -79,7 +79,7 @@ describe("a command in the background", () => {
     expect(await client.message("exit")).toMatchObject({ signal: "SIGTERM" })
   })
 
-  it("is never held up by who does not read, and says what was not kept", async () => {
+  it("is not held up by a client that does not read, and says how much output was dropped", async () => {
     const { path } = await stage()
     const { id } = await begin(
       path,
@@ -115,7 +115,7 @@ describe("a command in the background", () => {
     expect(await ask(path, method, url, body)).toMatchObject({ status })
   })
 
-  it("cannot be attached to where there is none, or from bytes that were not said", async () => {
+  it("cannot be attached to by an unknown id, when a client runs it, or from bytes beyond its output", async () => {
     const { path } = await stage()
     const { id } = await begin(path, { command: ["true"] })
     const client = await run(path, { command: ["sleep", "1000"] })
@@ -131,7 +131,7 @@ describe("a command in the background", () => {
     expect(await refusal(`/commands/${id}/attach?stderr=-1`)).toBe(400)
   })
 
-  it("ends with the sandbox, like all others", async () => {
+  it("ends when the sandbox goes down, as do the commands of clients", async () => {
     const { path, family, feature } = await stage()
     const { id } = await begin(path, sh("sleep 1000"))
     const attached = await attachTo(path, id)
@@ -143,7 +143,7 @@ describe("a command in the background", () => {
     expect(await attached.message("exit")).toMatchObject({ signal: "SIGTERM" })
   })
 
-  it("is remembered as long as not too many others have ended since", async () => {
+  it("is forgotten once many others have ended after it", async () => {
     const { path } = await stage()
     const { id } = await begin(path, { command: ["true"] })
     await until(async () => (await ask(path, "GET", `/commands/${id}`)).body.exit)

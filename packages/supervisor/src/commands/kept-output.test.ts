@@ -12,7 +12,7 @@ const all = (kept: KeptOutput): string => {
   return pieces.join("")
 }
 
-it("keeps the last bytes, whatever is written and however its limit changes", () => {
+it("kept output holds the last bytes, whatever is written and however its limit changes", () => {
   const step = fc.oneof(
     fc.record({ write: fc.string({ maxLength: 40, unit: "binary-ascii" }) }),
     fc.record({ limit: fc.integer({ min: 1, max: 30 }) }),
@@ -40,7 +40,7 @@ it("keeps the last bytes, whatever is written and however its limit changes", ()
   )
 })
 
-it("tells those who wait of more, of the end, and when they are gone", async () => {
+it("kept output wakes a waiting reader at more output, when the reader gives up, and at the end", async () => {
   const kept = new KeptOutput(20)
   const never = new AbortController()
   const more = kept.more(never.signal)

@@ -9,12 +9,12 @@ import { until } from "../processes/testing/until.ts"
 import { readProcess } from "../processes/tree/proc.ts"
 import { ask, run } from "./testing/stage.ts"
 
-/** A supervisor is to stay below 150 MB, of which it takes 60 when nobody asks for anything. */
+/** A supervisor is to stay below 150 MB, of which it takes 60 when it is idle. */
 const MAX_GROWTH_BYTES = 90 * 1024 * 1024
 /** More than twice the growth that is allowed: a supervisor that kept the flood would be seen. */
 const FLOOD_BYTES = 1024 ** 2 * sized("MiB of a flood of output", { few: 192, all: 512 })
 
-/** A supervisor whose memory is its own. */
+/** Starts a supervisor in a process of its own, so that its memory can be measured. */
 const supervisor = async () => {
   const directory = temporaryDirectory()
   const program = fileURLToPath(new URL("./testing/supervisor.ts", import.meta.url))
@@ -33,7 +33,7 @@ const supervisor = async () => {
 }
 
 describe("the supervisor's memory", () => {
-  it("stays flat while a client reads nothing of a flood, which then waits, and all of it arrives", async () => {
+  it("grows by less than 90 MiB while a client does not read a flood, which waits and then arrives whole", async () => {
     const { path, grownBytes } = await supervisor()
     const blocks = ["bs=64k", `count=${FLOOD_BYTES / (64 * 1024)}`, "status=none"]
     const flood = { command: ["dd", "if=/dev/zero", ...blocks] }

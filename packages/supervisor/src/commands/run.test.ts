@@ -8,7 +8,7 @@ import { until } from "../processes/testing/until.ts"
 import { Client, run, sh, stage } from "./testing/stage.ts"
 
 describe("a command that a client runs", () => {
-  it("says what it says on both streams, and how it ended", async () => {
+  it("sends its output on both streams, and how it ended", async () => {
     const { path, workspace } = await stage()
     const client = await run(path, sh("pwd; echo $A >&2; exit 7", { env: { A: "aside" } }))
     const exit = await client.message("exit")
@@ -20,7 +20,7 @@ describe("a command that a client runs", () => {
     for (const message of client.messages) CommandServerMessage.parse(message)
   })
 
-  it("starts where it is named with the connection, and is spoken to as any other", async () => {
+  it("starts where the connection's address names it, and takes input as any other", async () => {
     const { path } = await stage()
     const client = await new Client(path, naming(sh("cat; exit 7", { stdin: true }))).opened()
     client.stdin("in")
@@ -30,15 +30,18 @@ describe("a command that a client runs", () => {
     expect(client.messages.map(({ type }) => type)).toEqual(["started", "exit"])
   })
 
-  it.each(["no json", { command: [] }])("has no connection where that names %j", async (start) => {
-    const { path } = await stage()
-    const { websocket } = new Client(path, naming(start))
-    const status = await new Promise((resolve) => {
-      websocket.on("unexpected-response", (_, { statusCode }) => resolve(statusCode))
-      websocket.on("open", () => resolve("open"))
-    })
-    expect(status).toBe(400)
-  })
+  it.each(["no json", { command: [] }])(
+    "is refused with status 400 where the connection's address names %j",
+    async (start) => {
+      const { path } = await stage()
+      const { websocket } = new Client(path, naming(start))
+      const status = await new Promise((resolve) => {
+        websocket.on("unexpected-response", (_, { statusCode }) => resolve(statusCode))
+        websocket.on("open", () => resolve("open"))
+      })
+      expect(status).toBe(400)
+    },
+  )
 
   it("can open its three streams by name", async () => {
     const { path } = await stage()
@@ -61,7 +64,7 @@ describe("a command that a client runs", () => {
     expect(Buffer.from(client.stdout, "latin1").equals(bytes)).toBe(true)
   })
 
-  it("has an empty standard input unless the client has one, and may leave one unread", async () => {
+  it("has an empty standard input unless the client sends one, which it may leave unread", async () => {
     const { path } = await stage()
     const empty = await run(path, { command: ["cat"] })
     expect(await empty.message("exit")).toMatchObject({ status: 0 })
@@ -70,7 +73,7 @@ describe("a command that a client runs", () => {
     expect(await unread.message("exit")).toMatchObject({ status: 0 })
   })
 
-  it("tells a signal from a status, and gets those of the client with its whole group", async () => {
+  it("gets the client's signals with its whole group, and tells a signal from a status", async () => {
     const { path, family } = await stage()
     const client = await run(path, sh("echo up; sleep 1000 | sleep 1000"))
     await client.until(() => client.stdout === "up\n")
@@ -79,7 +82,7 @@ describe("a command that a client runs", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("[R2.9] is ended with all that came from it when its time is over", async () => {
+  it("[R2.9] is ended with all its descendants when its time is over", async () => {
     const { path, family } = await stage()
     const script = "(setsid sleep 1000 &); (setsid sh -c 'setsid sleep 1000 &' &); sleep 1000"
     const client = await run(path, sh(script, { timeoutMs: 300 }))
@@ -91,7 +94,7 @@ describe("a command that a client runs", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("leaves nothing running when it ends, though that left its group and its session", async () => {
+  it("leaves no process running when it ends, not even outside its group and session", async () => {
     const { path, family } = await stage()
     const leave = "setsid sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!' &"
     const client = await run(path, sh(`${leave} wait; echo end`))
@@ -122,7 +125,7 @@ describe("a command that a client runs", () => {
     expect(await client.closed).toBe(COMMAND_CLOSE.failed)
   })
 
-  it("is ended when the client says what it may not", async () => {
+  it("is ended when the client sends input that it did not announce", async () => {
     const { path, family } = await stage()
     const client = await run(path, { command: ["sleep", "1000"] })
     await client.message("started")
@@ -143,11 +146,11 @@ describe("a command that a client runs", () => {
   })
 })
 
-/** The address of a connection that says what to run. */
+/** The address of a connection that names its command. */
 const naming = (start: unknown): string =>
   `/commands/run?${new URLSearchParams({ start: typeof start === "string" ? start : JSON.stringify(start) })}`
 
-/** Nothing of what it sends is taken, in any of some looks. */
+/** Tells whether none of the client's input is taken, over some looks. */
 const isHeld = async ({ websocket }: Client): Promise<boolean> => {
   const waiting = websocket.bufferedAmount
   let looks = 0
@@ -159,7 +162,7 @@ describe("a client that is gone", () => {
   const script =
     "(setsid sh -c 'setsid sleep 1000 >/dev/null 2>&1 &' &); echo up; sleep 1000 & sleep 1000"
 
-  it("before it said what to run leaves nothing", async () => {
+  it("before it named a command does not hold up the feature's end", async () => {
     const { path, feature } = await stage()
     const client = await new Client(path, "/commands/run").opened()
     client.websocket.terminate()
@@ -167,7 +170,7 @@ describe("a client that is gone", () => {
     await feature.close()
   })
 
-  it("leaves nothing running of what does not want to end", async () => {
+  it("leaves no process running, not even one that ignores SIGTERM", async () => {
     const { path, family } = await stage()
     const client = await run(path, sh(`trap '' TERM; ${script}`))
     await client.until(() => client.stdout === "up\n")
@@ -175,7 +178,7 @@ describe("a client that is gone", () => {
     await until(() => family.running().length === 0)
   })
 
-  it.each(["started", "up"])("leaves nothing running (%s)", async (phase) => {
+  it.each(["started", "up"])("leaves no process running (it goes at %j)", async (phase) => {
     const { path, family } = await stage()
     const client = await run(path, sh(script))
     if (phase === "started") await client.message("started")
@@ -184,7 +187,7 @@ describe("a client that is gone", () => {
     await until(() => family.running().length === 0)
   })
 
-  it("right after the start frame leaves nothing running", async () => {
+  it("right after the start frame leaves no process running", async () => {
     const { path, family } = await stage()
     const clients = await Promise.all(Array.from({ length: 20 }, () => run(path, sh(script))))
     for (const client of clients) client.websocket.terminate()
@@ -193,7 +196,7 @@ describe("a client that is gone", () => {
     await until(() => family.running().length === 0)
   })
 
-  it("that named the command with its connection leaves nothing running", async () => {
+  it("that named the command with its connection leaves no process running", async () => {
     const { path, family } = await stage()
     const clients = Array.from({ length: 20 }, () => new Client(path, naming(sh(script))))
     for (const client of clients) await client.opened()
@@ -203,7 +206,7 @@ describe("a client that is gone", () => {
     await until(() => family.running().length === 0)
   })
 
-  it("while the command does not read what it sends leaves nothing running", async () => {
+  it("while the command does not read its input leaves no process running", async () => {
     const { path, family } = await stage()
     const client = await run(path, { command: ["sleep", "1000"], stdin: true })
     await client.message("started")
@@ -213,7 +216,7 @@ describe("a client that is gone", () => {
     await until(() => family.running().length === 0)
   })
 
-  it("while it does not read what the command says leaves nothing running", async () => {
+  it("while it does not read the command's output leaves no process running", async () => {
     const { path, family } = await stage()
     const client = await run(path, { command: ["yes"] })
     await client.message("started")
@@ -226,21 +229,22 @@ describe("a client that is gone", () => {
   })
 })
 
-requires("root").describe("whom a command runs as", () => {
+requires("root").describe("the user of a command", () => {
   const user = { uid: 61234, gid: 61234 }
   const environment = { PATH: "/home/agent/.local/bin:/usr/bin:/bin", HOME: "/home/agent" }
 
-  it("is the sandbox's user, who can open its streams by name, and leaves nothing", async () => {
-    const { path } = await stage({ user })
+  it("is the sandbox's user, who can open its streams by name, and leaves no process", async () => {
+    const { path, family } = await stage({ user })
     const script = "cat /dev/stdin; id -u > /dev/stderr; (setsid sleep 1000 &)"
     const client = await run(path, sh(script, { stdin: true, cwd: "/" }))
     client.stdin("in")
     client.say({ type: "stdin.end" })
     expect(await client.message("exit")).toMatchObject({ status: 0 })
     expect([client.stdout, client.stderr]).toEqual(["in", "61234\n"])
+    expect(family.running()).toEqual([])
   })
 
-  it("is root on request, who looks for programs in no directory of the user", async () => {
+  it("is root on request, whose PATH has no directory of the user", async () => {
     const places = { workspace: "/", home: "/home/agent", toolbox: "/", logs: "/" }
     const { path } = await stage({ user, environment, places })
     const client = await run(path, sh('id -u; echo "$PATH $HOME"', { user: "root" }))

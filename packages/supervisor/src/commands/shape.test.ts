@@ -17,7 +17,7 @@ const VALID = {
   message: [{ type: "stdin.end" }, { type: "signal", signal: "SIGKILL" }],
 }
 
-/** Near the borders of what is valid. */
+/** Values near the limits of valid ones. */
 const ODD: readonly unknown[] = [
   ...[0, 1, -1, 1.5, 2 ** 31, 2 ** 31 - 1, "", "x", "a\0b", null, true, [], {}],
   ...[[""], ["a", "b\0"], ["a", ""], { A: 1 }, { "": "x" }, { "A=": "x" }, { "A\0": "x" }],
@@ -41,19 +41,22 @@ const changed = (values: readonly object[]) =>
       return how === "remove" ? rest : { ...rest, [key]: other }
     })
 
-describe("what the supervisor takes is what the protocol says", () => {
+describe("a message about a command", () => {
   it.each([
     ["CommandStart", commandStart, CommandStart, VALID.start],
     ["CommandSignalRequest", signalRequest, CommandSignalRequest, VALID.signal],
     ["CommandClientMessage", clientMessage, CommandClientMessage, VALID.message],
-  ] as const)("%s", (_, check, schema, valid) => {
-    const expectSame = (value: unknown) => {
-      expect(check(value, "it") === undefined).toBe(schema.safeParse(value).success)
-    }
-    for (const value of valid) expect(check(value, "it")).toBeUndefined()
-    for (const value of valid)
-      for (const key of Object.keys(value))
-        for (const odd of ODD) expectSame({ ...value, [key]: odd })
-    fc.assert(fc.property(fc.oneof(changed(valid), anything), expectSame))
-  })
+  ] as const)(
+    "is accepted exactly where the protocol's schema accepts it: %s",
+    (_, check, schema, valid) => {
+      const expectSame = (value: unknown) => {
+        expect(check(value, "it") === undefined).toBe(schema.safeParse(value).success)
+      }
+      for (const value of valid) expect(check(value, "it")).toBeUndefined()
+      for (const value of valid)
+        for (const key of Object.keys(value))
+          for (const odd of ODD) expectSame({ ...value, [key]: odd })
+      fc.assert(fc.property(fc.oneof(changed(valid), anything), expectSame))
+    },
+  )
 })

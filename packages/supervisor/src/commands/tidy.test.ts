@@ -2,7 +2,7 @@ import { expect, it } from "vitest"
 import { ManualClock } from "../processes/testing/manual-clock.ts"
 import { MANY_COMMANDS, TIDY_AFTER_MS, Tidy } from "./tidy.ts"
 
-it("collects once after many commands at once, when none runs any more", async () => {
+it("collects garbage once after many commands at once, when none runs any more", async () => {
   const clock = new ManualClock()
   let collected = 0
   const tidy = new Tidy(clock, () => void collected++)

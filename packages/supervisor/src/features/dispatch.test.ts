@@ -88,7 +88,7 @@ describe("features", () => {
     },
   )
 
-  it("are for those who have the token", async () => {
+  it("refuse a client without the token, and are not loaded for it", async () => {
     const { path, loads } = await open()
     expect(await get(path, "/echo/a", { headers: {} })).toMatchObject({ status: 401 })
     expect(loads()).toBe(0)
@@ -103,9 +103,20 @@ describe("features", () => {
     await expect(get(path, "/echo/begun/and-failed")).rejects.toThrow()
   })
 
-  it("are told when whoever called is gone, and when the sandbox goes down", async () => {
+  it("are told when the client is gone, and when the sandbox goes down", async () => {
     const log: string[] = []
     const { path, features } = await open(echo(log))
+    const gone = request({
+      socketPath: path,
+      path: "/echo/wait/for-ever",
+      headers: AUTHORIZED,
+      agent: false,
+    })
+    gone.on("error", () => {}).end()
+    await expect.poll(() => log).toEqual(["waits"])
+    gone.destroy()
+    await expect.poll(() => log).toEqual(["waits", expect.any(String)])
+    log.length = 0
     const waiting = get(path, "/echo/wait/for-ever").catch(() => {})
     await expect.poll(() => log).toEqual(["waits"])
     await Promise.all([features.close(), features.close()])
@@ -114,7 +125,7 @@ describe("features", () => {
     expect(await get(path, "/echo/a")).toMatchObject({ status: 404 })
   })
 
-  it("answer to a body that nobody reads, or of which too much comes", async () => {
+  it("answer a request whose body is not read, or is too large", async () => {
     const { path } = await open()
     const say = async (url: string, bytes: number) => {
       const sent = request({
@@ -135,7 +146,7 @@ describe("features", () => {
     expect(await say("/echo", 8_000_000)).toEqual({ status: 413, code: "input.too_large" })
   })
 
-  it("take WebSockets, and say why they do not", async () => {
+  it("take WebSockets, or refuse them with a status", async () => {
     const { path } = await open()
     const { WebSocket } = await import("ws")
     const refusal = (url: string) =>
@@ -160,6 +171,6 @@ it.each([
   ["/a/:b/c/:d", "/a/1/c/2%2F3", { b: "1", d: "2/3" }],
   ["/a", "/a/", undefined],
   ["/a/:b", "/a/", undefined],
-])("the path %s of %s", (pattern, path, params) => {
+])("a pattern %s is matched with the path %s", (pattern, path, params) => {
   expect(matchPath(pattern, path)).toEqual(params)
 })

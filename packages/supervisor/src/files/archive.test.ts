@@ -27,7 +27,7 @@ const fill = (folder: string) => {
   symlinkSync("x".repeat(150), join(folder, "link"))
 }
 
-/** Names as text of which each character is a byte. */
+/** Lists a folder, with names as text in which each character is a byte. */
 const look = (folder: string) =>
   Object.fromEntries(
     readdirSync(folder, { recursive: true, encoding: "latin1" }).map((name) => {
@@ -39,7 +39,7 @@ const look = (folder: string) =>
   )
 
 describe("archives", () => {
-  it("are refused where a path is too long, and leave nothing out unsaid", async () => {
+  it("are refused where a path is too long", async () => {
     const { call, workspace } = await serveFiles()
     const folder = join(workspace, "deep")
     mkdirSync(folder)
@@ -99,7 +99,7 @@ describe("archives", () => {
   const damaged = Buffer.from(entry("x"))
   damaged[0] = 0x79
 
-  it("that lead out of the folder, or are none, are refused", async () => {
+  it("that lead out of the folder, or are no archives, are refused", async () => {
     const { call, workspace } = await serveFiles()
     mkdirSync(join(workspace, "outside"))
     const refused = {
@@ -125,7 +125,7 @@ describe("archives", () => {
     expect(readdirSync(join(workspace, "outside"))).toEqual([])
   })
 
-  it("write to no place that a link of the same name points to", async () => {
+  it("replace a link of the same name, and do not write to its target", async () => {
     const { call, workspace } = await serveFiles()
     writeFileSync(join(workspace, "kept"), "kept")
     const bytes = Buffer.concat([

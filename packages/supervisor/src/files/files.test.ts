@@ -22,7 +22,7 @@ import { SOMEONE, serveFiles } from "./testing/files.ts"
 import { fileRoutes } from "./work/routes.ts"
 
 describe("reading and writing", () => {
-  it("gives back what was written, as the user's own file", async () => {
+  it("gives back the written bytes, from a file of the user's own", async () => {
     const { call, workspace } = await serveFiles()
     const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251))
     const query = { path: "a/b/file.bin", parents: true, mode: 0o750 }
@@ -73,15 +73,15 @@ describe("reading and writing", () => {
     }
   })
 
-  it("reads files that are empty, and files of the kernel that say they are", async () => {
+  it("reads empty files, and files of the kernel that claim to be empty", async () => {
     const { call, workspace } = await serveFiles()
     writeFileSync(join(workspace, "empty"), "")
     expect((await call("GET", "/files/content", { path: "empty" })).bytes.length).toBe(0)
     const { bytes } = await call("GET", "/files/content", { path: "/proc/self/status" })
-    if (SOMEONE) expect(bytes.toString()).toContain(`Uid:\t${SOMEONE.uid}`)
+    expect(bytes.toString()).toContain(`Uid:\t${SOMEONE?.uid ?? process.getuid?.()}`)
   })
 
-  it("takes nothing for a file that is none, and waits for no pipe", async () => {
+  it("refuses pipes, devices and directories, and does not wait for a pipe", async () => {
     const { call, workspace } = await serveFiles()
     execFileSync("mkfifo", ["-m", "666", join(workspace, "pipe")])
     const wrong = { status: 409, body: { code: "files.wrong_kind" } }
@@ -93,7 +93,7 @@ describe("reading and writing", () => {
     expect(await call("GET", "/files/content", { path: "pipe/x" })).toMatchObject(wrong)
   })
 
-  it("writes many, and says of each whether it is in place", async () => {
+  it("writes several files, and reports an error for each that cannot be written", async () => {
     const { call, workspace } = await serveFiles()
     mkdirSync(join(workspace, "directory"))
     const files = [
@@ -164,7 +164,7 @@ describe("a move to another file system", () => {
     return directory
   }
 
-  it("takes files, folders and links along, as they are, and leaves nothing", async () => {
+  it("takes files, folders and links along, unchanged, and leaves nothing behind", async () => {
     const { call, workspace } = await serveFiles()
     const there = elsewhere()
     expect(statSync(there).dev).not.toBe(statSync(workspace).dev)
@@ -196,7 +196,7 @@ describe("a move to another file system", () => {
     expect([readdirSync(workspace), readdirSync(there).toSorted()]).toEqual([[], ["g", "two"]])
   })
 
-  it("of what cannot be copied leaves all as it was", async () => {
+  it("of a folder that holds a pipe fails, and leaves all as it was", async () => {
     const { call, workspace } = await serveFiles()
     const there = elsewhere()
     await call("PUT", "/files/content", { path: "f/a", parents: true })
@@ -275,7 +275,7 @@ it(
     if (SOMEONE !== undefined)
       execFileSync("chown", ["-R", `${SOMEONE.uid}:${SOMEONE.gid}`, join(workspace, "big")])
     const remove = () => call("DELETE", "/files", { path: "big", recursive: true })
-    // As many calls as it takes: each goes on where the one before it ran out of time.
+    // Each call goes on where the call before it ran out of time.
     let removed = await remove()
     while (removed.status === 504) removed = await remove()
     expect(removed.status).toBe(204)
@@ -284,7 +284,7 @@ it(
   isWholeRun ? 1_800_000 : 60_000,
 )
 
-it("passes on all that the worker answers", () => {
+it("the supervisor relays every route that the worker answers", () => {
   const routes = fileRoutes({ workspace: "/", search: "rg", maker: { sandbox: "", worker: "" } })
   expect([DOWNLOAD, ...RELAYED]).toEqual(routes.map(({ method, path }) => ({ method, path })))
 })

@@ -5,7 +5,7 @@ import { requires } from "@berth/testing/requires"
 import { expect, onTestFinished } from "vitest"
 import { serveFiles } from "./testing/files.ts"
 
-requires("root").it("has files on the disk that it confirmed before the power fails", async () => {
+requires("root").it("a file whose write was confirmed survives a power loss", async () => {
   const disk = makeDiskWithPower()
   onTestFinished(disk.remove)
   chmodSync(disk.base, 0o755)

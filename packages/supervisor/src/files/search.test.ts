@@ -34,7 +34,7 @@ const BAD_NAME = Buffer.from("b\xffd", "latin1")
 const BAD_PATH = { base64: BAD_NAME.toString("base64") }
 const key = (line: object) => JSON.stringify(line)
 
-it("finds files by name and lines by content, as .gitignore lets it", async () => {
+it("a search finds files by name and lines by content, and respects .gitignore", async () => {
   const { search } = await searchable()
   expect(await search({ name: "*.ts" })).toEqual({
     found: [
@@ -77,7 +77,7 @@ it("finds files by name and lines by content, as .gitignore lets it", async () =
   })
 })
 
-it("is bounded, and says what is wrong with the question", async () => {
+it("a search is bounded, and refuses a wrong query with the reason", async () => {
   const { search, workspace } = await searchable()
   writeFileSync(join(workspace, "many"), "needle\n".repeat(50_000))
   writeFileSync(join(workspace, "long"), `needle${"é".repeat(4_000)}`)

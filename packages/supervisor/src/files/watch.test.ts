@@ -50,7 +50,7 @@ const watching = async (options: Parameters<typeof serveFiles>[0] = {}) => {
       while (!isDone()) await new Promise<void>((resolve) => arrivals.push(resolve))
     }
     await until(() => messages.length > 0 || closed !== undefined)
-    /** The last that was told of each path. */
+    /** The last reported change of each path. */
     const told = () => {
       const changes = messages.flatMap((each) => (each.type === "changes" ? each.changes : []))
       return Object.fromEntries(
@@ -66,7 +66,7 @@ const watching = async (options: Parameters<typeof serveFiles>[0] = {}) => {
   return { ...served, watch }
 }
 
-it("tells of files and folders that come, change and go, however deep, and of none that is ignored", async () => {
+it("a watch reports files and folders that come, change and go, at any depth, except ignored ones", async () => {
   const { watch, workspace } = await watching()
   const at = (name: string) => join(workspace, name)
   mkdirSync(at("a/b"), { recursive: true })
@@ -98,7 +98,7 @@ it("tells of files and folders that come, change and go, however deep, and of no
   await until(() => told()["moved/deep"] === "changed")
   writeFileSync(at("moved/deep/again"), "")
   await until(() => told()["moved/deep/again"] === "changed")
-  // A folder with the name of one that was there a moment ago is another one.
+  // A new folder with the name of a removed one is watched anew.
   rmSync(at("moved/deep"), { recursive: true })
   mkdirSync(at("moved/deep"))
   writeFileSync(at("sign"), "")
@@ -107,7 +107,7 @@ it("tells of files and folders that come, change and go, however deep, and of no
   await until(() => told()["moved/deep/at last"] === "changed")
 })
 
-it("ignores what it is told to, and takes names of any bytes", async () => {
+it("a watch ignores the names that its client gives, and takes names of any bytes", async () => {
   const { watch, workspace } = await watching()
   mkdirSync(join(workspace, ".git"))
   const all = await watch({ path: workspace, ignore: [] })
@@ -122,10 +122,10 @@ it("ignores what it is told to, and takes names of any bytes", async () => {
   expect(Object.keys(some.told()).toSorted()).toEqual([".git/HEAD", bad].toSorted())
 })
 
-/** How many events the kernel keeps for one who does not read them. */
+/** The number of unread events that the kernel keeps. */
 const QUEUED_EVENTS = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"))
 
-it("says when it lost some, and goes on", async () => {
+it("a watch says when it lost events, and goes on", async () => {
   const { watch, workspace } = await watching()
   mkdirSync(join(workspace, "node_modules/many"), { recursive: true })
   for (let each = 0; each < 4_200; each++)
@@ -134,12 +134,12 @@ it("says when it lost some, and goes on", async () => {
   mkdirSync(join(workspace, "quiet"))
   const quiet = await watch({ path: "quiet" })
   const overflows = () => messages.filter(({ type }) => type === "overflow").length
-  // More at once than is kept.
+  // More events at once than the watch keeps.
   renameSync(join(workspace, "node_modules/many"), join(workspace, "many"))
   await until(() => overflows() === 1)
   writeFileSync(join(workspace, "many/last"), "")
   await until(() => told()["many/last"] === "changed")
-  // More than the kernel's queue holds, at two paths: the same thing twice in a row is one event to it.
+  // More events than the kernel's queue holds, by turns at two paths, as it merges equal events in a row.
   const pid = workerPid(workspace) ?? 0
   process.kill(pid, "SIGSTOP")
   const files = ["many/1", "many/2"].map((name) => openSync(join(workspace, name), "r"))
@@ -148,13 +148,13 @@ it("says when it lost some, and goes on", async () => {
   for (const file of files) closeSync(file)
   process.kill(pid, "SIGCONT")
   await until(() => overflows() === 2)
-  // What fell off may have been of those who watch something else.
+  // The lost events may have been other watches'.
   await quiet.until(() => quiet.has("overflow"))
   mkdirSync(join(workspace, "after"))
   await until(() => told().after === "changed")
 })
 
-it("says why it cannot, and ends with the folder", async () => {
+it("a watch is refused where there is no folder, and ends with its folder", async () => {
   const { watch, workspace } = await watching()
   expect((await watch({ path: "gone" })).closed()).toBe(404)
   writeFileSync(join(workspace, "file"), "")
@@ -170,7 +170,7 @@ it("says why it cannot, and ends with the folder", async () => {
 
 const FOLDERS = sized("folders of 1,000 files that are watched", { few: 10, all: 100 })
 
-it(`watches a tree of ${FOLDERS},000 files`, async () => {
+it(`a watch takes a tree of ${FOLDERS},000 files`, async () => {
   const workspaceAt = mkdtempSync("/dev/shm/berth-files-watch-")
   onTestFinished(() => rmSync(workspaceAt, { recursive: true }))
   const { watch, workspace } = await watching({ workspaceAt })

@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   utimesSync,
@@ -16,17 +17,18 @@ import { GitChanges, GitCommit, GitLog, GitStatus } from "@berth/protocol/git"
 import { describe, expect, it } from "vitest"
 import { AUTHORIZED } from "../bridge/testing/supervisor.ts"
 import { until } from "../processes/testing/until.ts"
+import { readProcess } from "../processes/tree/proc.ts"
 import { TestRepo, USER } from "./testing/repo.ts"
 import { serveGit } from "./testing/serve.ts"
 
-/** Names that are hard to pass on: a newline, quotes, an option, magic, and what is no UTF-8. */
+/** Names that are hard to pass on: a newline, quotes, an option, magic, and bytes that are no UTF-8. */
 const NEWLINE = 'two\nlines "and" \\ ü'
 const INVALID = Buffer.from([0x66, 0xff, 0x0a, 0xfe])
 const HARD = [NEWLINE, "--all", ":(glob)*", "n".repeat(255)]
 const invalid = { base64: INVALID.toString("base64") }
 
 describe("git status", () => {
-  it("tells what has changed, with any name, and where the branch stands", async () => {
+  it("lists changed files of any name, and the branch with its commit", async () => {
     const repo = new TestRepo()
     const { json } = await serveGit(repo)
     const status = async () => GitStatus.parse(await json("status?repo=shop"))
@@ -79,7 +81,7 @@ describe("git status", () => {
     })
   })
 
-  it("says when there is no repo, and takes no lock of the repo's", async () => {
+  it("is refused where there is no repo, and takes no lock of the repo's", async () => {
     const repo = new TestRepo()
     const { get, json } = await serveGit(repo)
     mkdirSync(join(repo.workspace, "empty"))
@@ -121,7 +123,7 @@ describe("git diff", () => {
     return { repo, base }
   }
 
-  it("is what makes the same tree of the base, with files that are binary or not tracked", async () => {
+  it("makes the same tree of the base when it is applied, with binary and untracked files", async () => {
     const { repo, base } = changed()
     const { get } = await serveGit(repo)
     const before = repo.git("status", "--porcelain")
@@ -136,7 +138,7 @@ describe("git diff", () => {
     expect(String(tree).trim()).toBe(repo.git("write-tree"))
   })
 
-  it("has its files listed with their lines", async () => {
+  it("has its files listed with the numbers of changed lines", async () => {
     const { repo } = changed()
     const { json } = await serveGit(repo)
     const { files } = GitChanges.parse(await json("changes?repo=shop"))
@@ -187,7 +189,7 @@ describe("git diff", () => {
     expect(files).toMatchObject([{ path: "folder/file", status: "added" }])
   })
 
-  it("of much ends with its reader, and leaves nothing", async () => {
+  it("that is large ends with its reader, and leaves no file behind", async () => {
     const repo = new TestRepo()
     const { path } = await serveGit(repo, { TMPDIR: repo.workspace })
     repo.write("large", "line\n".repeat(8 * 1024 * 1024))
@@ -207,7 +209,7 @@ describe("git diff", () => {
 })
 
 describe("git log", () => {
-  it("tells of commits, the newest first, and that there are more", async () => {
+  it("lists commits, the newest first, and says when it is cut", async () => {
     const repo = new TestRepo()
     const { json } = await serveGit(repo)
     const log = async (query: string) => GitLog.parse(await json(`log?repo=shop${query}`))
@@ -231,7 +233,7 @@ describe("git log", () => {
 })
 
 describe("git commit", () => {
-  it("commits as the user, what is named, and gives the commit", async () => {
+  it("commits the named files as the user, and returns the commit", async () => {
     const repo = new TestRepo()
     const { post, json } = await serveGit(repo)
     for (const name of ["staged", "other", NEWLINE]) repo.write(name, name)
@@ -257,7 +259,7 @@ describe("git commit", () => {
     })
   })
 
-  it("takes what is staged, by the name that git is configured with, and heeds the repo's hooks", async () => {
+  it("takes the staged files, under the name in git's configuration, and heeds the repo's hooks", async () => {
     const repo = new TestRepo()
     const { post } = await serveGit(repo)
     repo.git("config", "user.name", "Ada")
@@ -270,16 +272,21 @@ describe("git commit", () => {
     expect(await post({ repo: "shop", message: "x" })).toMatchObject({
       body: { code: "repo.git_failed", message: expect.stringContaining("no tests") },
     })
-    // One that it left is ended; one that hid from us holds up nothing.
-    writeFileSync(hook, "#!/bin/sh\nsleep 1000 &\n(setsid env -i /bin/sleep 3 &)\n")
+    // A process that the hook leaves is ended; one that hides from the supervisor holds up nothing.
+    writeFileSync(
+      hook,
+      "#!/bin/sh\nsleep 1000 & echo $! > ../left\n(setsid env -i /bin/sleep 3 &)\n",
+    )
     const author = { name: "Grace", email: "grace@example.com" }
     expect(await post({ repo: "shop", message: "x", author })).toMatchObject({
       status: 201,
       body: { author, committer: { name: "Ada" } },
     })
+    const left = Number(readFileSync(join(repo.workspace, "left"), "utf8"))
+    await until(() => [undefined, "Z"].includes(readProcess(left)?.state))
   })
 
-  it("refuses what is no request", async () => {
+  it("refuses a malformed request", async () => {
     const repo = new TestRepo()
     const { post } = await serveGit(repo)
     const wrong = [
@@ -293,7 +300,7 @@ describe("git commit", () => {
 })
 
 describe("git bundle", () => {
-  it("brings out what the base lacks, and nothing when it lacks nothing", async () => {
+  it("holds the commits that the base lacks, and is left out when it lacks none", async () => {
     const repo = new TestRepo()
     const { get, json } = await serveGit(repo)
     expect(await json("bundle?repo=shop")).toMatchObject({ code: "repo.ref_unknown" })

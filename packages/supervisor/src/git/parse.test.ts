@@ -25,7 +25,7 @@ const odd = fc.constantFrom<unknown>(
 const record = (...keys: string[]) =>
   fc.record(Object.fromEntries(keys.map((key) => [key, odd])), { requiredKeys: [] })
 
-describe("what clients say of git", () => {
+describe("a client's request about git", () => {
   it("is checked as the schema says", () => {
     const likely = { repo: "shop", message: "words" }
     const commits = record("repo", "message", "author", "all", "paths", "more")

@@ -6,8 +6,8 @@ import { parseChanges } from "./changes.ts"
 import { recordsOf } from "./records.ts"
 import { parseStatus } from "./status.ts"
 
-describe("what git writes", () => {
-  it("is taken apart at its NUL bytes, wherever it is cut", async () => {
+describe("the output of git", () => {
+  it("is split at its NUL bytes, wherever its chunks end", async () => {
     const record = fc.uint8Array({ maxLength: 6, max: 255, min: 1 })
     await fc.assert(
       fc.asyncProperty(
@@ -25,7 +25,7 @@ describe("what git writes", () => {
     )
   })
 
-  it("is listed up to a limit, and that is said", async () => {
+  it("is listed up to a limit, and says when it is cut", async () => {
     const lines = (count: number, line: string) => Readable.from([Buffer.from(line.repeat(count))])
     const status = (count: number) => parseStatus(lines(count, "? file\0"))
     expect(await status(MAX_GIT_FILES)).toMatchObject({ isCut: false })

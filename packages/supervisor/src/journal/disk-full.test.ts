@@ -29,7 +29,7 @@ const fill = (disk: string) => {
 }
 
 requires("root").describe("on a full disk", () => {
-  it("[R3.4] fails with a typed error, and goes on without a gap when there is space again", async () => {
+  it("[R3.4] the journal fails with a typed error, and goes on without a gap when there is space again", async () => {
     const disk = smallDisk()
     const directory = join(disk, "journal")
     // Groups of 8 KiB, so that a small event waits behind large ones that do not fit.
@@ -43,7 +43,7 @@ requires("root").describe("on a full disk", () => {
     )
     const taken = outcomes.filter(({ status }) => status === "fulfilled").length
     expect(taken).toBeLessThan(20)
-    // The first that fails takes those behind it along, so that no order is broken.
+    // The first event that fails makes all later ones fail, so that the order holds.
     expect(outcomes.slice(taken).every(({ status }) => status === "rejected")).toBe(true)
     expect(outcomes.at(-1)).toMatchObject({ reason: { code: "journal.disk_full" } })
     expect(await readAll(journal)).toEqual(counted(5 + taken))
@@ -54,7 +54,7 @@ requires("root").describe("on a full disk", () => {
     expect(await readAll(await reopened(directory))).toEqual(counted(6 + taken))
   })
 
-  it("[R3.4] waits for space where the caller says so", async () => {
+  it("[R3.4] an append waits for space where its caller keeps trying", async () => {
     const disk = smallDisk()
     const journal = await reopened(join(disk, "journal"))
     const free = fill(disk)
@@ -74,7 +74,7 @@ requires("root").describe("on a full disk", () => {
     refill()
   })
 
-  it("[R3.4] accepts no prompt that it cannot note, and knows none of them later", async () => {
+  it("[R3.4] the ledger accepts no prompt that it cannot note, and does not know it later", async () => {
     const disk = smallDisk()
     const ledger = await openLedger(join(disk, "ledger"))
     onTestFinished(() => ledger.close())

@@ -16,7 +16,7 @@ const segmentsIn = (directory: string) =>
   readdirSync(directory).filter((name) => /\.(log|uncertain)$/.test(name))
 
 describe("the journal", () => {
-  it("[R3.2] numbers events from 1 in the order of the calls, and goes on after a new start", async () => {
+  it("[R3.2] numbers events from 1 in the order of the calls, and goes on after it is opened again", async () => {
     const directory = temporaryDirectory()
     const journal = await reopened(directory)
     const appended = await appendCounted(journal, 100)
@@ -27,7 +27,7 @@ describe("the journal", () => {
     expect(await readAll(next)).toEqual(counted(101))
   })
 
-  it("[R3.4] has an event on disk when it says so: a copy of its files holds it", async () => {
+  it("[R3.4] has written an event when its append resolves: a copy of its files holds it", async () => {
     const directory = temporaryDirectory()
     const journal = await reopened(directory)
     for (let label = 1; label <= 5; label++) {
@@ -45,7 +45,7 @@ describe("the journal", () => {
       expect(await readAll(journal, after)).toEqual(counted(40, after + 1))
   })
 
-  it("[R3.2] hands out what is appended while it is read, in batches that fit", async () => {
+  it("[R3.2] hands out events that are appended while it is read, in batches that fit", async () => {
     const journal = await reopened(temporaryDirectory())
     const reader = journal.readAfter(0)
     const read: number[] = []
@@ -63,7 +63,7 @@ describe("the journal", () => {
     expect(read).toEqual(counted(300).map(({ sequence }) => sequence))
   })
 
-  it("removes what is acknowledged, keeps the rest, and never reuses a number", async () => {
+  it("removes acknowledged events, keeps the rest, and never reuses a number", async () => {
     const directory = temporaryDirectory()
     const journal = await reopened(directory, { maxBytes: SMALL_BYTES })
     await appendCounted(journal, 40, 200)
@@ -137,7 +137,7 @@ describe("the journal", () => {
     expect(await journal.append(event(1))).toMatchObject({ sequence: 1 })
   })
 
-  it("tells those who wait when it is closed, and closes once", async () => {
+  it("ends all waiting calls when it is closed, and may be closed twice", async () => {
     const journal = await reopened(temporaryDirectory(), { maxBytes: SMALL_BYTES })
     const reader = journal.readAfter(0)
     const reading = reader
@@ -157,7 +157,7 @@ describe("the journal", () => {
     await reader.close()
   })
 
-  it("goes on after what it does not hold any more, and never with what it never recorded", async () => {
+  it("goes on after events that it has removed, and never after numbers that it has not recorded", async () => {
     const journal = await reopened(temporaryDirectory(), { maxBytes: SMALL_BYTES })
     await appendCounted(journal, 40, 200)
     await journal.acknowledge(30)

@@ -12,7 +12,7 @@ import { counted, readAll, reopened, temporaryDirectory } from "./testing/events
 const WRITER = join(import.meta.dirname, "testing", "writer.ts")
 const ROUNDS = sized("kills of a journal", { few: 4, all: 10 })
 
-/** Runs the writer until it has said so many lines, kills it, and returns all that it said. */
+/** Runs the writer until it has printed that many lines, kills it, and returns all its lines. */
 const runUntilKilled = async (directory: string, seed: number, lines: number) => {
   const child = spawn(process.execPath, ["--conditions=source", WRITER, directory, String(seed)], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -30,7 +30,7 @@ const runUntilKilled = async (directory: string, seed: number, lines: number) =>
   return said.map((line) => line.split(" ") as [string, string])
 }
 
-it(`[R3.4] loses nothing that it promised, and makes no gap and no repeat, when it is killed ${ROUNDS} times, at random moments`, async () => {
+it(`[R3.4] the journal loses no promised event, and has no gap and no repeat, when it is killed ${ROUNDS} times at random moments`, async () => {
   const directory = temporaryDirectory()
   const random = seededFor("kills of a journal")
   const states = new Map<PromptId, string>()

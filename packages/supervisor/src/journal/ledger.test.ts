@@ -19,7 +19,7 @@ const open = async (directory: string) => {
 }
 
 describe("the ledger", () => {
-  it("[R3.4] answers a repeat with what it has, at every state and after every new start", async () => {
+  it("[R3.4] answers a repeated prompt with its standing, in every state and each time it is opened again", async () => {
     const directory = temporaryDirectory()
     const start = prompt()
     const result = { state: "failed", reason: "no such command" } as const
@@ -35,7 +35,7 @@ describe("the ledger", () => {
     }
   })
 
-  it("[R3.4] takes a prompt on once, however many say it at the same time", async () => {
+  it("[R3.4] accepts a prompt once, however often it is sent at the same time", async () => {
     const ledger = await open(temporaryDirectory())
     const start = prompt()
     const answers = await Promise.all(Array.from({ length: 20 }, () => ledger.accept(start)))
@@ -45,7 +45,7 @@ describe("the ledger", () => {
     )
   })
 
-  it("[R3.4] knows a prompt that starts at once as started, with the write that takes it on", async () => {
+  it("[R3.4] notes a prompt that starts at once as started when it accepts it", async () => {
     const directory = temporaryDirectory()
     const [waits, starts] = [prompt(), prompt()]
     const killed = await open(directory)
@@ -58,7 +58,7 @@ describe("the ledger", () => {
     expect(ledger.accepted).toEqual([waits])
   })
 
-  it("[R3.4] tells after a crash what may be started, what was started, and what is not reported", async () => {
+  it("[R3.4] tells after a crash which prompts are accepted, started and not reported", async () => {
     const directory = temporaryDirectory()
     const killed = await open(directory)
     const [first, second, started, ended, reported] = Array.from({ length: 5 }, (_, place) =>

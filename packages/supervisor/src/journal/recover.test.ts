@@ -11,7 +11,7 @@ const segmentsIn = (directory: string) =>
     .sort()
     .map((name) => join(directory, name))
 
-/** What a killed supervisor leaves: nothing is closed. */
+/** Writes a journal and does not close it, like a killed supervisor. */
 const written = async (
   count: number,
   { machine = "one", maxBytes = SMALL_BYTES, padding = 0 } = {},
@@ -22,7 +22,7 @@ const written = async (
   return { directory, journal }
 }
 
-describe("after a kill", () => {
+describe("a journal after a kill", () => {
   it("[R3.4] finds and cuts a torn last record, wherever it was torn", async () => {
     const { directory } = await written(3)
     const [segment = ""] = segmentsIn(directory)
@@ -70,7 +70,7 @@ describe("after a kill", () => {
     expect(readFileSync(first)).toEqual(bytes)
   })
 
-  it("takes what lies before a missing segment for acknowledged, and goes on", async () => {
+  it("takes the events before a missing segment for acknowledged, and goes on", async () => {
     const { directory } = await written(40, { padding: 200 })
     const [first = "", second = "", third = ""] = segmentsIn(directory)
     writeFileSync(second, "")
@@ -82,8 +82,8 @@ describe("after a kill", () => {
   })
 })
 
-describe("after a power loss", () => {
-  /** Takes the last events away, as a power loss may with what was not synced. */
+describe("a journal after a power loss", () => {
+  /** Removes the last events, as a power loss may remove unsynced ones. */
   const losePower = (directory: string, kept: number) => {
     const segment = segmentsIn(directory).at(-1) ?? ""
     const bytes = readFileSync(segment)
@@ -92,7 +92,7 @@ describe("after a power loss", () => {
     truncateSync(segment, end)
   }
 
-  it("[R3.4] numbers what is new after what the server saw last, although the journal lost some of that", async () => {
+  it("[R3.4] numbers new events after the last one that the server saw, although the journal lost some of those", async () => {
     const { directory } = await written(10)
     losePower(directory, 6)
     const journal = await reopened(directory, { machine: "two" })
@@ -108,7 +108,7 @@ describe("after a power loss", () => {
     expect(await journal.append(event(12))).toMatchObject({ sequence: 12 })
   })
 
-  it("[R3.4] keeps its numbers where the server has seen no more than what is left", async () => {
+  it("[R3.4] keeps its numbers where the server has seen no more events than are left", async () => {
     const { directory } = await written(10)
     losePower(directory, 6)
     const journal = await reopened(directory, { machine: "two" })
@@ -117,7 +117,7 @@ describe("after a power loss", () => {
     expect(await readAll(journal, 4)).toEqual(counted(7, 5))
   })
 
-  it("[R3.4] keeps its doubt through further kills, until the server has spoken", async () => {
+  it("[R3.4] keeps its numbers in doubt through further kills, until the server has named the last one that it saw", async () => {
     const { directory } = await written(10)
     losePower(directory, 6)
     for (let label = 1; label <= 3; label++) {
@@ -144,7 +144,7 @@ describe("after a power loss", () => {
     await expect(next.agree(11)).rejects.toMatchObject({ code: "journal.not_held" })
   })
 
-  it("[R3.4] holds all that fits while it is in doubt, and frees it afterwards", async () => {
+  it("[R3.4] holds all events that fit while it is in doubt, and frees them afterwards", async () => {
     const { directory } = await written(10)
     losePower(directory, 6)
     const journal = await reopened(directory, { machine: "two", maxBytes: SMALL_BYTES })

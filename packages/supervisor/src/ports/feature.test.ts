@@ -68,7 +68,7 @@ describe("a connection to a port", () => {
     },
   )
 
-  it("is refused where nothing listens, and for what is no port", async () => {
+  it("is refused where nothing listens, and for a value that is no port", async () => {
     const { connect } = await open()
     const { server, port } = await listenOn("127.0.0.1", () => {})
     server.close()
@@ -129,7 +129,7 @@ describe("a connection to a port", () => {
     await until(() => inside.every((socket) => socket.readableEnded || socket.destroyed))
   })
 
-  it("gets through what a client sent before it closed", async () => {
+  it("delivers all bytes that a client sent before it closed", async () => {
     const { connect } = await open()
     let bytes = 0
     let hasEnded = false
@@ -177,7 +177,7 @@ describe("a connection to a port", () => {
     expect(seen.digest("hex")).toBe(hash.digest("hex"))
   })
 
-  it("is noticed to be abandoned, too, while the program reads nothing", async () => {
+  it("is given up when the client is gone while the program reads nothing", async () => {
     const pings = new Set<() => void>()
     const after: Clock["after"] = (ms, call) => {
       if (ms !== PING_MS) return systemClock.after(ms, call)
@@ -188,12 +188,12 @@ describe("a connection to a port", () => {
     const inside: Socket[] = []
     const { port } = await listenOn("127.0.0.1", (socket) => inside.push(socket.pause()))
     const client = await connect(port)
-    // More than all buffers on the way hold.
+    // More bytes than all buffers on the way hold.
     for (let sent = 0; sent < 32; sent++) client.socket.send(Buffer.alloc(MIB))
     await until(() => inside.length === 1)
     expect(await standsStill(() => client.socket.bufferedAmount)).toBeGreaterThan(0)
     client.socket.terminate()
-    // Each ping has the next one follow, unless it has shown that nobody is there.
+    // Each ping schedules the next one, unless it finds the client gone.
     await until(() => {
       for (const ping of [...pings]) {
         pings.delete(ping)
@@ -212,8 +212,8 @@ describe("a connection to a port", () => {
   })
 })
 
-describe("the ports that are listened on", () => {
-  it("are listed with who listens", async () => {
+describe("the ports on which programs listen", () => {
+  it("are listed with their addresses and the process that listens", async () => {
     const { list } = await open()
     const { port } = await listenOn("127.0.0.1", () => {})
     const name = expect.any(String)
@@ -224,7 +224,7 @@ describe("the ports that are listened on", () => {
     })
   })
 
-  it("[R2.10] are told of as they come and go, to everyone who watches", async () => {
+  it("[R2.10] are told to every watcher when they open, within a second, and when they close", async () => {
     const { watch } = await open()
     const earlier = await listenOn("127.0.0.1", () => {})
     const [one, two] = [await watch(), await watch()]
@@ -245,7 +245,7 @@ describe("the ports that are listened on", () => {
     await until(() => of(two, "opened"))
     server.close()
     await until(() => of(one, "closed") && of(two, "closed"))
-    // Ten times what a quiet machine takes at most.
+    // Ten times the most that a quiet machine takes.
     expect(tookMs).toBeLessThan(1_000)
   })
 })

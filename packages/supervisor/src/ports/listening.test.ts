@@ -10,7 +10,7 @@ const row = (local: string, state: string, inode: number) =>
 const only = (local: string) => parseListening(HEAD + row(local, "0A", 7))[0]
 
 describe("the kernel's table of sockets", () => {
-  it("tells those that listen from those that are connected", () => {
+  it("tells listening sockets from connected ones", () => {
     const table = HEAD + row("0100007F:0BB8", "0A", 11) + row("0100007F:0BB8", "01", 12)
     expect(parseListening(table)).toEqual([{ port: 3000, address: "127.0.0.1", inode: "11" }])
     expect(parseListening("")).toEqual([])
@@ -29,7 +29,7 @@ describe("the kernel's table of sockets", () => {
     expect(only(local)).toMatchObject({ address, port })
   })
 
-  it("becomes one entry for each port, with whoever has it open", () => {
+  it("becomes one entry for each port, with the process that has it open", () => {
     const sockets = [
       { port: 90, address: "::", inode: "1" },
       { port: 80, address: "0.0.0.0", inode: "2" },

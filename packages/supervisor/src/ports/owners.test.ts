@@ -13,11 +13,11 @@ const LISTEN = `require("net").createServer().listen(0, "127.0.0.1", function ()
   console.log(require("fs").readlinkSync("/proc/self/fd/" + this._handle.fd))
 })`
 
-requires("root").describe("who listens", () => {
+requires("root").describe("the process that listens", () => {
   const both = [
-    ["by its own eyes", []],
+    ["with the supervisor's own rights", []],
     [
-      "by those of the user, where it may not trace",
+      "with the user's rights, where the supervisor may not trace",
       [`--inh-caps=${RIGHTS}`, `--bounding-set=${RIGHTS}`],
     ],
   ] as const

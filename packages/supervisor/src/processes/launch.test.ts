@@ -60,7 +60,7 @@ describe("launch", () => {
     launched.output.close()
   })
 
-  it("passes on nothing of the supervisor's own: no variable and no open file", async () => {
+  it("passes on no variable of the supervisor's own, and no pipe but the process's output", async () => {
     const script =
       "env | cut -d= -f1 | sort | tr '\\n' ' '; ls -l /proc/self/fd | grep berth-pipes | wc -l"
     const { said } = await runToEnd(sh(script), { pipes })
@@ -68,7 +68,7 @@ describe("launch", () => {
   })
 
   it.each([true, false])(
-    "reads all that a process said before its end (pipe: %s)",
+    "reads all output of a process that has ended (pipe: %s)",
     async (pipe) => {
       const script = "head -c 300000 /dev/zero | tr '\\0' x; printf end; exit 7"
       const { exit, said } = await runToEnd(sh(script), pipe ? { pipes } : {})
@@ -85,19 +85,22 @@ describe("launch", () => {
     expect(exit.status).toBe(0)
   })
 
-  it.each(["no-such-command", "./missing", "/"])("says that %s cannot be started", async (file) => {
-    const launching = launch(
-      { command: [file], env: family.env, cwd: directory },
-      { conversation: false, signal: never },
-    )
-    const error = await launching.then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    )
-    expect(error).toBeInstanceOf(BerthError)
-    expect(error).toMatchObject({ code: "process.start_failed" })
-    expect((error as BerthError).message).toMatch(/could not be started: (ENOENT|EACCES)$/)
-  })
+  it.each(["no-such-command", "./missing", "/"])(
+    "reports that %s cannot be started",
+    async (file) => {
+      const launching = launch(
+        { command: [file], env: family.env, cwd: directory },
+        { conversation: false, signal: never },
+      )
+      const error = await launching.then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      )
+      expect(error).toBeInstanceOf(BerthError)
+      expect(error).toMatchObject({ code: "process.start_failed" })
+      expect((error as BerthError).message).toMatch(/could not be started: (ENOENT|EACCES)$/)
+    },
+  )
 
   it("tells a missing directory from a missing command", async () => {
     const what = sh("true", { cwd: join(directory, "gone") })
@@ -120,7 +123,7 @@ describe("launch", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("leaves no file open, whether it could be started or not", async () => {
+  it("leaves no file open, whether the process could be started or not", async () => {
     await runToEnd(sh("true"), { pipes })
     pipes.close()
     pipes = new Pipes(directory)
@@ -152,7 +155,7 @@ describe("launch", () => {
 })
 
 requires("root").describe("launch as another user", () => {
-  it("runs as that user and group alone, who can open its output by name", async () => {
+  it("runs as that user and group alone, and the user can open the output by name", async () => {
     const script = "id -u; id -g; id -G; echo by name > /dev/stderr"
     const user = { uid: 65534, gid: 65534 }
     const { said } = await runToEnd(sh(script, { user, cwd: "/" }), { pipes })

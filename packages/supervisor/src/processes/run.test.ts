@@ -88,7 +88,7 @@ describe("runCommand", () => {
     expect(error.code).toBe("process.start_failed")
   })
 
-  it("[R2.9] ends everything when it is cancelled, and says what it last said", async () => {
+  it("[R2.9] ends all processes when it is cancelled, and reports the last output", async () => {
     const cancel = new AbortController()
     const script = "setsid sh -c 'sleep 1000 & sleep 1001 &'; echo cloning; sleep 1002"
     const onOutput = () => cancel.abort(new Error("the boot ended"))
@@ -108,7 +108,7 @@ describe("runCommand", () => {
     await expect(readFile(join(directory, "started"))).rejects.toMatchObject({ code: "ENOENT" })
   })
 
-  it("[R2.9] kills what ignores SIGTERM when its deadline is missed", async () => {
+  it("[R2.9] kills a command that ignores SIGTERM when it misses its deadline", async () => {
     const deaf = `trap "" TERM; echo working; while :; do sleep 1000; done`
     const error = await failure(run(deaf, { deadlineMs: 300, stopGraceMs: 50 }))
     expect(error).toMatchObject({
@@ -120,13 +120,13 @@ describe("runCommand", () => {
     expectNothingLeft()
   })
 
-  it("[R2.9] ends what a command left behind, though it holds the output open", async () => {
+  it("[R2.9] ends the processes that a command left behind, though they hold its output open", async () => {
     const end = await run("setsid sh -c 'sleep 1000 &'; sleep 1001 & echo done")
     expect(end).toMatchObject({ status: 0, lastOutput: "done\n", stragglers: 2 })
     expectNothingLeft()
   })
 
-  it("keeps what a hook started in the background, whose output goes on into the log", async () => {
+  it("keeps a hook's background processes, whose output goes on into the log", async () => {
     const log = { path: join(directory, "start-hook.log") }
     const service = `(trap 'echo bye; exit 0' TERM; while [ ! -e go ]; do sleep 0.01; done; echo late; touch wrote; while :; do sleep 0.01; done) &`
     const heard: string[] = []
@@ -148,7 +148,7 @@ describe("runCommand", () => {
     expect(logged).toMatch(/^started\nlate\n.*bye\n$/s)
   })
 
-  it("leaves no background where a hook left none", async () => {
+  it("reports no background processes where a hook left none", async () => {
     expect((await run("true", { keepBackground: true })).background).toBeUndefined()
   })
 })

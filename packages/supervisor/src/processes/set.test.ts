@@ -40,7 +40,7 @@ const spec = (name: string, script: string, more: Partial<ProcessSpec> = {}): Pr
 const SERVES = "echo up; exec sleep 1000"
 
 describe("ProcessSet", () => {
-  it("[R2.11] lets one crash as often as it wants, without holding up another", async () => {
+  it("[R2.11] restarts a crashing process without holding up another", async () => {
     const restart = { ...RESTART_POLICY, firstDelayMs: 1, maxDelayMs: 5, maxFailures: Infinity }
     const crashing = processes.start(spec("crashing", "exit 1", { restart }))
     const agent = processes.start(spec("agent", SERVES))
@@ -52,7 +52,7 @@ describe("ProcessSet", () => {
     expect(events.filter(({ name, type }) => name !== "crashing" && type === "ended")).toEqual([])
   })
 
-  it("[R2.11] lets one that ignores its end hold up no other's", async () => {
+  it("[R2.11] stops a process while another ignores its stop", async () => {
     const deaf = `trap "" TERM; echo up; while :; do sleep 1000; done`
     await processes.start(spec("deaf", deaf)).ready(never)
     await processes.start(spec("agent", SERVES)).ready(never)
@@ -66,7 +66,7 @@ describe("ProcessSet", () => {
     expect(stopped).toEqual(["agent", "deaf"])
   })
 
-  it("[R2.14] ends all of them, with what hooks left in the background", async () => {
+  it("[R2.14] ends all processes, with those that hooks left in the background", async () => {
     await processes.start(spec("agent", SERVES)).ready(never)
     await processes.start(spec("editor", `sleep 1001 & ${SERVES}`)).ready(never)
     const hook = await runCommand(
@@ -90,7 +90,7 @@ describe("ProcessSet", () => {
     expect(zombies()).toEqual([])
   })
 
-  it("[R2.14] twice is as good as once, and nothing starts afterwards", async () => {
+  it("[R2.14] can be stopped twice, and starts nothing afterwards", async () => {
     await processes.start(spec("agent", SERVES)).ready(never)
     const [first, second] = await Promise.all([processes.stop(), processes.stop()])
     expect(second).toEqual(first)

@@ -101,7 +101,7 @@ describe("SupervisedProcess", () => {
     expect(process.status()).toMatchObject({ phase: "ready", starts: 2, failures: 1 })
   })
 
-  it("[R2.11] ends what a crashed process left, before it starts again", async () => {
+  it("[R2.11] ends the processes that a crashed process left, before it starts again", async () => {
     const crashes = `setsid sh -c 'sleep 1000 &'; sleep 1001 & [ -e again ] && { echo up; exec sleep 1002; }; touch again; exit 3`
     const { process, heard } = start(crashes)
     await process.ready(never)
@@ -111,7 +111,7 @@ describe("SupervisedProcess", () => {
     expectNothingLeft()
   })
 
-  it("[R2.11] gives what a crashed process left little time, whatever the grace of a stop", async () => {
+  it("[R2.11] ends the processes that a crashed process left without waiting for the grace of a stop", async () => {
     const crashes = `[ -e again ] && { echo up; exec sleep 1000; }; touch again
       (trap "" TERM; while :; do sleep 1000; done) & exit 3`
     const { process, heard } = start(crashes, { stopGraceMs: 3_600_000 })
@@ -145,7 +145,7 @@ describe("SupervisedProcess", () => {
     expectNothingLeft()
   })
 
-  it("[R2.11] counts a command that does not exist as a failure, and finds it when it comes", async () => {
+  it("[R2.11] counts a command that does not exist as a failure, and runs it once it exists", async () => {
     const command: ProcessSpec["command"] = [join(directory, "server")]
     const { process, heard } = start("", { command })
     await until(() => heard("ended").length >= 1)
@@ -168,7 +168,7 @@ describe("SupervisedProcess", () => {
     expect(process.status()).toMatchObject({ phase: "ready", failures: 1 })
   })
 
-  it("[R2.10] restarts one that does not become ready in time, with all that it started", async () => {
+  it("[R2.10] restarts a process that does not become ready in time, and ends all that it started", async () => {
     const { process, heard } = start("[ -e again ] && echo up; touch again; sleep 1000", {
       readyWithinMs: 200,
       restart: EAGER,
@@ -194,7 +194,7 @@ describe("SupervisedProcess", () => {
     await clock.advance(1)
     await until(() => process.status().starts === 2)
     expect(heard("restarting").map(({ afterMs }) => afterMs)[0]).toBe(125)
-    // It may be caught between its start and its end, where it needs more than to be asked.
+    // A stop that meets the process between its start and its end needs the clock to go on.
     const stopped = process.stop().then(() => true)
     while (!(await Promise.race([stopped, clock.advance(1_000)])));
   })
@@ -225,7 +225,7 @@ describe("SupervisedProcess", () => {
     expect(process.status().phase).toBe("ready")
   })
 
-  it("is spoken to over its standard input and output, anew after each start", async () => {
+  it("is connected by its standard input and output, anew after each start", async () => {
     const answers: string[] = []
     const { process, heard } = start('read line; echo "got $line"; echo up >&2; exec sleep 1000', {
       connect: ({ stdin, stdout }) => {
@@ -241,7 +241,7 @@ describe("SupervisedProcess", () => {
     expect(process.lastOutput()).toBe("up\nup\n")
   })
 
-  it("survives a watcher and a speaker that throw", async () => {
+  it("is given up when its connection throws, though its watcher throws as well", async () => {
     const events: string[] = []
     const { process } = start(
       SERVES,
@@ -265,7 +265,7 @@ describe("SupervisedProcess", () => {
 })
 
 describe("SupervisedProcess.stop", () => {
-  it("[R2.14] asks, and needs no force when it is obeyed", async () => {
+  it("[R2.14] asks the processes to end, and kills none that obeys", async () => {
     const { process, heard } = start("sleep 1000 & echo up; wait")
     await process.ready(never)
     const report = await process.stop()
@@ -276,14 +276,14 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("[R2.14] forces it after the grace", async () => {
+  it("[R2.14] kills the processes after the grace", async () => {
     const { process } = start(IGNORES_TERM)
     await process.ready(never)
     expect((await process.stop({ graceMs: 50 })).killed).toBeGreaterThanOrEqual(1)
     expectNothingLeft()
   })
 
-  it("[R2.14] twice is as good as once, and a second one may be in a hurry", async () => {
+  it("[R2.14] has one report for several calls, and a second call may hurry the first", async () => {
     const { process } = start(IGNORES_TERM)
     await process.ready(never)
     const first = process.stop({ graceMs: 3_600_000 })
@@ -293,7 +293,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("[R2.14] before its start, it keeps it from starting", async () => {
+  it("[R2.14] before the start keeps the process from starting", async () => {
     const { process } = make(SERVES)
     await process.stop()
     process.start()
@@ -301,7 +301,7 @@ describe("SupervisedProcess.stop", () => {
     await expect(process.ready(never)).rejects.toMatchObject({ code: "process.stopped" })
   })
 
-  it("[R2.14] while it starts, it leaves nothing", async () => {
+  it("[R2.14] during the start leaves no process", async () => {
     const { process } = start(SERVES)
     const waiting = process.ready(never)
     const stopped = process.stop()
@@ -311,7 +311,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("[R2.14] is never ready after it was asked to stop, though it runs", async () => {
+  it("[R2.14] keeps a process that runs from becoming ready", async () => {
     const readiness: ProcessSpec["readiness"] = {
       description: "",
       wait: async () => void process.stop(),
@@ -322,7 +322,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("[R2.14] while it waits to become ready", async () => {
+  it("[R2.14] ends a process that is not ready yet", async () => {
     const { process } = start("sleep 1000")
     await until(() => family.running().length > 0)
     const waiting = process.ready(never)
@@ -332,7 +332,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("[R2.14] while it backs off, without waiting for the restart", async () => {
+  it("[R2.14] during a back-off does not wait for the restart", async () => {
     const { process, heard } = start("exit 1", {
       restart: { ...RESTART_POLICY, firstDelayMs: 3_600_000, maxDelayMs: 3_600_000 },
     })
@@ -341,7 +341,7 @@ describe("SupervisedProcess.stop", () => {
     expect(process.status()).toMatchObject({ phase: "stopped", starts: 1 })
   })
 
-  it("[R2.14] while what it left behind is being ended", async () => {
+  it("[R2.14] without a grace kills the processes that a crashed process left", async () => {
     const { process } = start(`trap "" TERM; (while :; do sleep 1000; done) & echo up; exit 1`)
     const pid = await until(() => process.status().pid)
     await until(() => readProcess(pid) === undefined && family.running().length > 0)
@@ -349,7 +349,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("ends those who wait for it to be ready with their own reason when they give up", async () => {
+  it("is not the only end of a wait for readiness, which its caller can give up with a reason", async () => {
     const { process } = start("sleep 1000")
     const cancel = new AbortController()
     const waiting = process.ready(cancel.signal)

@@ -20,7 +20,7 @@ import { terminalsFeature } from "./feature.ts"
 import { TestViewer } from "./testing/viewer.ts"
 import { STALLED_MS } from "./viewer.ts"
 
-/** A user of its own where that can be had. */
+/** An ordinary user if the tests run as root. */
 const user = process.getuid?.() === 0 ? { uid: 1234, gid: 1234 } : undefined
 
 let family: Family
@@ -96,10 +96,10 @@ describe("a terminal", () => {
     const { start, attach } = await open()
     const { id, pid } = await start({ command: ["bash", "--norc", "-i"] })
     const viewer = await attach(id)
-    // A shell may throw away what was typed before it has the terminal.
+    // A shell may discard input that was typed before it had the terminal.
     await viewer.see(/\$ $/)
     viewer.type("sleep 1000\n")
-    // The child of a shell has the terminal before it is the program.
+    // The shell's child has the terminal before it executes the program.
     await until(() => foregroundOf(pid) === "sleep")
     viewer.type("\x03")
     await viewer.see(/\^C\r\n[\s\S]*\$ $/)
@@ -121,7 +121,7 @@ describe("a terminal", () => {
     expect(await viewer.hear("exit")).toMatchObject({ status: 127 })
   })
 
-  it("is given back what it missed, from the byte that it asks for", async () => {
+  it("repeats its output to a viewer, from the byte that the viewer asks for", async () => {
     const { start, attach, call, info } = await open()
     const { id } = await start({ command: ["cat"] })
     const first = await attach(id)
@@ -146,7 +146,7 @@ describe("a terminal", () => {
     ])
   })
 
-  it("has the last size that any viewer asked for, and tells all of them", async () => {
+  it("has the last size that any viewer asked for, and tells it to all viewers", async () => {
     const { start, attach } = await open()
     const { id } = await start()
     const [one, two] = [await attach(id), await attach(id)]
@@ -174,14 +174,14 @@ describe("a terminal", () => {
   })
 })
 
-/** What has the terminal of a process. */
+/** The name of the program that has the terminal of a process. */
 const foregroundOf = (pid: number): string => {
   const group = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]?.split(" ")[5]
   return readFileSync(`/proc/${group}/comm`, "latin1").trimEnd()
 }
 
 describe("the end of a terminal", () => {
-  it("comes when a program in it kills it, and whoever attaches later hears of it", async () => {
+  it("comes when its program is killed, and is told to viewers that attach later", async () => {
     const { sh, attach, info } = await open()
     const { id } = await sh("echo last words; kill -KILL $$")
     const viewer = await attach(id)
@@ -192,7 +192,7 @@ describe("the end of a terminal", () => {
     expect(late.bytes.toString()).toBe("last words\r\n")
   })
 
-  it("ends its jobs in the background, and leaves what has a session of its own", async () => {
+  it("ends its background jobs, and leaves processes with a session of their own", async () => {
     const { sh, attach, call } = await open()
     const { id } = await sh(
       "nohup sleep 1000 >/dev/null 2>&1 & setsid sh -c 'echo away; exec sleep 2000 </dev/null >/dev/null 2>&1' & read go",
@@ -207,7 +207,7 @@ describe("the end of a terminal", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("by a delete takes everything with it, whatever it ignores and wherever it went", async () => {
+  it("by a delete ends all its processes, whatever signals they ignore and wherever they went", async () => {
     const { sh, attach, call } = await open()
     const { id } = await sh(
       `trap "" HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; while :; do sleep 1; done' &) ; echo up; while :; do sleep 1; done`,
@@ -223,7 +223,7 @@ describe("the end of a terminal", () => {
     expect(await call("GET", `/terminals/${id}`)).toMatchObject({ status: 404 })
   })
 
-  it("comes with the sandbox's", async () => {
+  it("comes with the end of the sandbox", async () => {
     const { start, attach } = await open()
     const viewer = await attach((await start()).id)
     await features.close()
@@ -231,7 +231,7 @@ describe("the end of a terminal", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("is where output stops, however much there is of it and however slowly it is read", async () => {
+  it("comes after all of its output, however much that is", async () => {
     const { sh, attach } = await open()
     const { id } = await sh("read go; seq 1 200000; echo done")
     const viewer = await attach(id)
@@ -263,7 +263,7 @@ describe("a viewer that does not read", () => {
     await lazy.see(/up/)
     lazy.socket.pause()
     // The program stands still once kernel and sockets are full, and the viewer's time runs from then on. Two equal
-    // numbers alone do not tell that: on a busy machine nobody may have read in between.
+    // numbers alone do not tell that: on a busy machine there may have been no read in between.
     let before = -1
     await until(async () => {
       const { to } = (await info(id)).output
@@ -279,7 +279,7 @@ describe("a viewer that does not read", () => {
     expect(await lazy.closed).toMatchObject({ code: TERMINAL_CLOSE.tooSlow })
   })
 
-  it("does not hold up the others, is dropped when it falls behind, and costs no memory", async () => {
+  it("does not hold up the others, and is dropped when it falls behind, with less than 48 MiB of buffers", async () => {
     const { sh, attach, info } = await open()
     const { id } = await sh(`read go; ${FLOOD}`)
     const lazy = await attach(id)
@@ -293,14 +293,14 @@ describe("a viewer that does not read", () => {
     eager.type("\n")
     await until(() => eaten > 24 * 1024 * 1024)
     expect(await info(id)).toMatchObject({ viewers: 1 })
-    expect(process.memoryUsage().arrayBuffers).toBeLessThan(64 * 1024 * 1024)
+    expect(process.memoryUsage().arrayBuffers).toBeLessThan(48 * 1024 * 1024)
     lazy.socket.resume()
     expect(await lazy.closed).toMatchObject({ code: TERMINAL_CLOSE.tooSlow })
     const again = await attach(id, "?from=0")
     expect((await again.hear("attached")).missed).toBeGreaterThan(0)
   })
 
-  it("is cut off when the program reads nothing of what it types", async () => {
+  it("is cut off when the program does not read its input", async () => {
     const { sh, attach } = await open()
     const { id } = await sh("stty raw -echo; echo up; exec sleep 1000")
     const viewer = await attach(id)
@@ -311,7 +311,7 @@ describe("a viewer that does not read", () => {
 })
 
 describe("terminals", () => {
-  it("are not open to what else is started meanwhile, and neither is one to another", async () => {
+  it("are not open in other processes that start meanwhile, nor in other terminals", async () => {
     const { start, sh, attach } = await open()
     await start()
     const { id } = await sh("readlink /proc/self/fd/*")

@@ -8,7 +8,7 @@ const odd = fc.constantFrom<unknown>(
   ...[{ A: "b" }, { "A=": "b" }, { "": "b" }, { A: "\0" }, { A: 1 }, "resize", 80],
 )
 
-/** Objects with some of the keys that there are, and one that there is not. */
+/** Objects with some of the known keys, and with an unknown one. */
 const near = fc.record(
   Object.fromEntries(
     ["type", "command", "cwd", "env", "cols", "rows", "more"].map((key) => [
@@ -19,7 +19,7 @@ const near = fc.record(
   { requiredKeys: [] },
 )
 
-describe("what clients say of terminals", () => {
+describe("a client's message about a terminal", () => {
   it("is checked as the schema says", () => {
     fc.assert(
       fc.property(fc.oneof(near, odd), (value) => {

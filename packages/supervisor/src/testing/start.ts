@@ -35,7 +35,7 @@ export const makePlaces = () => {
 
 type PlanInput = Partial<(typeof BootPlan)["_zod"]["input"]>
 
-/** Starts a supervisor under tini, as in a sandbox. `isHurried` has it give up in half a second what keeps failing. */
+/** Starts a supervisor under tini, as in a sandbox. With `isHurried` it gives up failing processes in half a second. */
 export const start = (
   plan: PlanInput = {},
   made = makePlaces(),

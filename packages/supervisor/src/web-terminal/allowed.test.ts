@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest"
 import { refusalOf } from "./allowed.ts"
 
-describe("who may reach a terminal", () => {
+describe("a request for a terminal", () => {
   it.each([
     ["localhost:7681", undefined],
     ["LOCALHOST", undefined],
     ["127.0.0.1:7681", "http://127.0.0.1:7681"],
     ["[::1]:7681", "http://[::1]:7681"],
     ["localhost:7681", "https://localhost:7681"],
-  ])("%s, asked by %s, is let in", (host, origin) => {
+  ])("to %s from the origin %s is let in", (host, origin) => {
     expect(refusalOf({ host, origin })).toBeUndefined()
   })
 
@@ -24,7 +24,7 @@ describe("who may reach a terminal", () => {
     ["localhost:7681", "http://127.0.0.1:7681"],
     ["localhost:7681", "null"],
     ["localhost:7681", ""],
-  ])("%s, asked by %s, is refused", (host, origin) => {
+  ])("to %s from the origin %s is refused", (host, origin) => {
     expect(refusalOf({ host, origin })).toBeTypeOf("string")
   })
 })

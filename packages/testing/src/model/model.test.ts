@@ -10,7 +10,7 @@ import { type ModelReply, type ModelScript, playScript } from "./script.ts"
 
 const TOOL = { name: "run", description: "runs", parameters: { type: "object" } }
 
-/** How each API is asked with a prompt, a call that was answered, or both; and how its events tell text and a call. */
+/** For each API, a request with a prompt and an answered call, and how its events tell text from a call. */
 const APIS = [
   {
     path: "/chat/completions",
@@ -107,7 +107,7 @@ const started = async (...replies: [ModelReply, ...ModelReply[]]) => {
 }
 
 for (const { path, asking, textIn, argumentsIn, last } of APIS)
-  it(`plays a script as ${path} streams it, with every fault`, async () => {
+  it(`the scripted model plays a script as ${path} streams it, with every fault`, async () => {
     const model = await started(
       { tool: "run", arguments: { command: "ls -l" } },
       { status: 429, message: "slowly", retryAfterS: 2 },
@@ -156,7 +156,7 @@ for (const { path, asking, textIn, argumentsIn, last } of APIS)
     })
   })
 
-it("begins an answer that never goes on", async () => {
+it("the scripted model plays an answer that never goes on", async () => {
   const model = await started({ hangAfter: "half of" })
   const api = APIS[0]
   const response = await post(model.baseUrl, api.path, api.asking("now"))
@@ -171,14 +171,14 @@ it("begins an answer that never goes on", async () => {
   await reader?.cancel()
 })
 
-it("refuses what the script does not know, and what is no model's", async () => {
+it("the scripted model refuses prompts that its script lacks, and unknown paths", async () => {
   const model = await started({ text: ["Hello"] })
   const [api] = APIS
   expect((await post(model.baseUrl, api.path, api.asking("something else"))).status).toBe(400)
   expect((await post(model.baseUrl, "/models", {})).status).toBe(404)
 })
 
-it("runs as one plain file, and writes down its port and what it is asked", async () => {
+it("the scripted model runs as one plain file, and writes its port and the requests to files", async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-model-"))
   const at = (name: string) => join(directory, name)
   const script: ModelScript = [{ prompt: "now", replies: [{ text: ["Hello"] }] }]

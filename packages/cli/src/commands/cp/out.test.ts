@@ -25,7 +25,7 @@ import { Budget } from "./budget.ts"
 import { copyOut } from "./out.ts"
 import { CopyReport } from "./report.ts"
 
-/** A folder to copy into, and beside it one that no copy may touch. */
+/** Makes a folder to copy into, and beside it a folder that no copy may touch. */
 const makePlaces = () => {
   const base = mkdtempSync(join(tmpdir(), "berth-cp-"))
   onTestFinished(() => rmSync(base, { recursive: true, force: true }))
@@ -46,7 +46,7 @@ const makePlaces = () => {
   return { base, inside, outside, expectUntouched: () => expect(look()).toEqual(before) }
 }
 
-/** The arguments of a copy, with a report that keeps what it is told. */
+/** The arguments of a copy, with a report whose text is collected. */
 const telling = (signal = new AbortController().signal) => {
   let said = ""
   const err = (text: string) => {
@@ -55,7 +55,7 @@ const telling = (signal = new AbortController().signal) => {
   return { signal, report: new CopyReport({ err, isScreen: () => false }), said: () => said }
 }
 
-/** Copies the folder `dir` of a played sandbox; gives what it failed of. */
+/** Copies the folder `dir` of a played sandbox, and returns the error if it fails. */
 const copy = async (played: PlayedFiles, into: string, how = telling()): Promise<unknown> =>
   await copyOut(await playFiles(played), "dir", `${into}/`, how).then(
     () => undefined,
@@ -64,7 +64,7 @@ const copy = async (played: PlayedFiles, into: string, how = telling()): Promise
 
 const listing = (...entries: readonly FileEntry[]) => entries
 
-/** `dir` holds the first entries, and each folder below it the others. */
+/** Lists the first entries in `dir`, and the others in each folder below it. */
 const tree =
   (top: readonly FileEntry[], below: readonly FileEntry[] = []) =>
   (path: string) =>
@@ -94,7 +94,7 @@ describe("copying out of a hostile sandbox", () => {
     ["one letter in two forms", "\u00e9t\u00e9", "e\u0301te\u0301"],
     ["a letter that has two in capitals", "stra\u00dfe", "STRASSE"],
     ["a character that is not shown", "name", "na\u200bme"],
-  ])("refuses names that some file systems take for one: %s", async (_how, one, other) => {
+  ])("refuses names that some file systems take for the same: %s", async (_how, one, other) => {
     const { inside, outside, expectUntouched } = makePlaces()
     const list = tree([link(one, outside), folder(other)], [entry("planted")])
     expect(await copy({ list }, inside)).toMatchObject({ code: "copy.names_clash" })
@@ -103,7 +103,7 @@ describe("copying out of a hostile sandbox", () => {
   })
 
   it.each(["", ".", "..", "../outside/own", "/etc/own", "a/b", "own\0", "x".repeat(256)])(
-    "refuses %j, which is no name",
+    "refuses %j, which is no valid name",
     async (name) => {
       const { inside, expectUntouched } = makePlaces()
       const path = { base64: Buffer.from(name).toString("base64") }
@@ -115,7 +115,7 @@ describe("copying out of a hostile sandbox", () => {
     },
   )
 
-  it("makes no link of what was asked for itself", async () => {
+  it("makes no link in the place of the folder that was asked for", async () => {
     const { inside, outside, expectUntouched } = makePlaces()
     const stat = () => link("dir", outside)
     const list = () => listing(entry("planted"))
@@ -162,7 +162,7 @@ describe("copying out of a hostile sandbox", () => {
     },
   )
 
-  it("gives no more than permissions, and none to folders that were there", async () => {
+  it("gives permission bits and no others, and leaves the modes of existing folders", async () => {
     const { inside } = makePlaces()
     mkdirSync(join(inside, "dir"))
     chmodSync(join(inside, "dir"), 0o700)
@@ -174,7 +174,7 @@ describe("copying out of a hostile sandbox", () => {
     ])
   })
 
-  it("fills folders that nobody may write to, and gives them their mode also when it fails", async () => {
+  it("fills read-only folders, and gives them their mode also when it fails", async () => {
     const { inside } = makePlaces()
     const list = tree([folder("sub", 0o500)], [entry("a")])
     const onContent = (_path: string, response: ServerResponse) => response.destroy()
@@ -187,7 +187,7 @@ describe("copying out of a hostile sandbox", () => {
     expect(leftovers(inside)).toEqual([])
   })
 
-  it("takes of a file as much as was listed, and no endless one", async () => {
+  it("takes as many bytes of a file as were listed, and refuses an endless file", async () => {
     const { inside } = makePlaces()
     const endless = (_path: string, response: ServerResponse) => {
       const more = () => {
@@ -258,7 +258,7 @@ describe("copying out of a hostile sandbox", () => {
     expect(lstatSync(pipe).isFIFO()).toBe(true)
   })
 
-  it("leaves nothing half-done of a file when it is cancelled", async () => {
+  it("leaves the old file and nothing else when it is cancelled", async () => {
     const { inside } = makePlaces()
     writeFileSync(join(inside, "file"), "old")
     const cancelling = new AbortController()
@@ -268,7 +268,9 @@ describe("copying out of a hostile sandbox", () => {
     }
     const sandbox = await playFiles({ stat, content })
     const how = telling(cancelling.signal)
-    await expect(copyOut(sandbox, "file", `${inside}/`, how)).rejects.toBeDefined()
+    await expect(copyOut(sandbox, "file", `${inside}/`, how)).rejects.toMatchObject({
+      code: "cancelled",
+    })
     expect(readFileSync(join(inside, "file"), "utf8")).toBe("old")
     expect(readdirSync(inside)).toEqual(["file"])
   })
@@ -287,8 +289,8 @@ describe("copying out of a hostile sandbox", () => {
   damaged[0] = 0x79
 
   it.each<[string, Buffer[]]>([
-    ["a hard link to what is outside", [special("own", TAR.hardLink, "../../outside/own")]],
-    ["a hard link to what is inside", [empty("a"), special("b", TAR.hardLink, "a")]],
+    ["a hard link to a file outside", [special("own", TAR.hardLink, "../../outside/own")]],
+    ["a hard link to a file inside", [empty("a"), special("b", TAR.hardLink, "a")]],
     ["a device", [special("null", "3")]],
     ["a named pipe", [special("pipe", "6")]],
     ["an entry of an unknown kind", [special("x", "V")]],
@@ -303,8 +305,8 @@ describe("copying out of a hostile sandbox", () => {
     ["an absolute name", [empty("/a")]],
     ["a wrong checksum", [damaged]],
     ["a link to nothing", [special("l", TAR.link)]],
-    ["a remark that says nothing", [writeComment(Buffer.from("hello"))]],
-    ["a remark with more than it has", [writeComment(Buffer.from('{"path":"a","why":"x"}'))]],
+    ["a remark that is no JSON", [writeComment(Buffer.from("hello"))]],
+    ["a remark with an unknown reason", [writeComment(Buffer.from('{"path":"a","why":"x"}'))]],
   ])("refuses an archive that holds %s", async (_, blocks) => {
     const { inside, expectUntouched } = makePlaces()
     const archive = raw(...blocks, END)
@@ -321,7 +323,7 @@ describe("copying out of a hostile sandbox", () => {
       expect(await copy({ archive }, inside)).toMatchObject({ code: "bridge.protocol_violated" })
   })
 
-  it("keeps times and modes, also of folders, and no time that a file cannot have", async () => {
+  it("keeps times and modes, also of folders, and bears a time that a file cannot have", async () => {
     const { inside } = makePlaces()
     const at = { modifiedAtMs: 1_000_000_000_000 }
     const list = tree(
@@ -347,7 +349,7 @@ describe("copying out of a hostile sandbox", () => {
     expect(readFileSync(join(inside, "dir/sub/far"), "utf8")).toBe("hello")
   })
 
-  it("tells what is left out, as it is shown on a terminal, and goes on; of many a few", async () => {
+  it("names skipped files in printable form, a few of many, and goes on", async () => {
     const { inside } = makePlaces()
     const left = (path: string, why: string) =>
       writeComment(Buffer.from(JSON.stringify({ path, why })))

@@ -14,7 +14,7 @@ const reporting = (screen: boolean) => {
   return { report, said }
 }
 
-it("shows how far a copy is once it takes more than a second, and leaves no trace of that", () => {
+it("a copy's report shows its progress after a second, and clears it at the end", () => {
   const { report, said } = reporting(true)
   report.passed(3_000_000)
   report.copied()
@@ -32,7 +32,7 @@ it("shows how far a copy is once it takes more than a second, and leaves no trac
   expect(said).toHaveLength(before)
 })
 
-it("shows nothing of that where nobody looks", () => {
+it("a copy's report shows no progress where there is no screen", () => {
   const { report, said } = reporting(false)
   report.copied()
   vi.advanceTimersByTime(10_000)

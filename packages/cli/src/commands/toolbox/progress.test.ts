@@ -18,7 +18,7 @@ const shown = (screen: boolean, ...all: ToolboxProgress[]) => {
   return written
 }
 
-it("is one line that moves on a screen, and is gone at the end", () => {
+it("the progress of a build is one line that moves on a screen, and is gone at the end", () => {
   expect(
     shown(
       true,
@@ -33,7 +33,7 @@ it("is one line that moves on a screen, and is gone at the end", () => {
   ])
 })
 
-it("is one line for each step elsewhere", () => {
+it("the progress of a build is one line for each step where there is no screen", () => {
   expect(
     shown(
       false,
@@ -45,7 +45,7 @@ it("is one line for each step elsewhere", () => {
   ).toEqual(["reading 200 MB\n", "copying 200 MB\n", "checking 200 MB\n"])
 })
 
-it("writes nothing when nothing had to be done", () => {
+it("the progress of a build is silent when nothing had to be done", () => {
   expect(shown(true)).toEqual([])
   expect(shown(false)).toEqual([])
 })

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { fastClock } from "../../processes/testing/fast-clock.ts"
 import { until } from "../../processes/testing/until.ts"
@@ -10,7 +11,7 @@ import { ask, ignore, never } from "../testing/ask.ts"
 import { makeStage, SCRIPTED, started } from "./testing/stage.ts"
 import { MAX_UNANSWERED } from "./unanswered.ts"
 
-/** A node that starts, on a busy machine. */
+/** Covers the start of a node process on a busy machine. */
 const TEST_LIMIT_MS = 60_000
 
 describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
@@ -30,7 +31,7 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     for (const end of ends) await end()
   })
 
-  it("[R3.6] starts, says what it is, and answers prompts with what it does and costs", async () => {
+  it("[R3.6] starts, reports its name and version, and answers prompts with its text, plan, tool calls and usage", async () => {
     expect(before).toBeDefined()
     expect(report.facts).toMatchObject({ agent: "scripted", version: "7" })
     expect(agent.trouble()).toBeUndefined()
@@ -65,7 +66,7 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(attached.text).toContain("file:///tmp/a%20picture.png")
   })
 
-  it("takes a bounded number of its questions at once, and works on", async () => {
+  it("gets a bounded number of its questions accepted at once, and works on", async () => {
     const stage = makeStage({ permissions: "ask" })
     const agent = await started(stage)
     const told = await ask(agent, `pester: 400 ${MAX_UNANSWERED}`)
@@ -78,18 +79,18 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect((await ask(agent, "say: on")).text).toBe("on")
   })
 
-  it("opens as many terminals for it as it may have, however it asks", async () => {
+  it("gets 64 terminals when it asks for 70 at once", async () => {
     const agent = await started(makeStage())
     expect((await ask(agent, "open: 70")).text).toBe("64")
   })
 
-  it("does not read what is nested deeper than any word of an agent", async () => {
+  it("is not heard in a message that is nested 20,000 deep, and works on", async () => {
     const told = await ask(agent, "nest: 20000")
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "still here" })
     expect(told.types).not.toContain("tool.started")
   })
 
-  it("reads and writes files, and runs commands, for it", async () => {
+  it("reads and writes files and runs commands through the supervisor", async () => {
     const path = join(stage.repo, "deep/er/file.txt")
     const written = await ask(agent, `write: ${path}`)
     expect(written.result).toEqual({ state: "succeeded" })
@@ -113,7 +114,7 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(stage.family.running()).toHaveLength(1)
   })
 
-  it.runIf(process.getuid?.() === 0)("does that as the sandbox's user, never as root", async () => {
+  requires("root").it("reads, writes and runs as the sandbox's user, never as root", async () => {
     const stage = makeStage({ user: { uid: 1000, gid: 1000 } })
     const agent = await started(stage)
     const [secret, own] = [join(stage.directory, "secret"), join(stage.repo, "own")]
@@ -138,18 +139,25 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
   it.each([
     ["allow", "yes", true],
     ["deny", "no", false],
-  ] as const)("answers by the policy %s what it asks", async (permissions, option, allowed) => {
-    const agent = await started(makeStage({ permissions }))
-    const told = await ask(agent, "permission: rm -rf")
-    expect(told.text).toBe(option)
-    const asked = { type: "permission.asked", ask: "permission-1", about: 'rm -rf: {"force":true}' }
-    const answered = { type: "permission.answered", ask: "permission-1", allowed }
-    expect(told.events.filter(({ type }) => /^(permission|tool.started)/.test(type))).toMatchObject(
-      [...[{ type: "tool.started", call: "call-2" }, asked, answered]],
-    )
-  })
+  ] as const)(
+    "has its questions answered by the permissions %s",
+    async (permissions, option, allowed) => {
+      const agent = await started(makeStage({ permissions }))
+      const told = await ask(agent, "permission: rm -rf")
+      expect(told.text).toBe(option)
+      const asked = {
+        type: "permission.asked",
+        ask: "permission-1",
+        about: 'rm -rf: {"force":true}',
+      }
+      const answered = { type: "permission.answered", ask: "permission-1", allowed }
+      expect(
+        told.events.filter(({ type }) => /^(permission|tool.started)/.test(type)),
+      ).toMatchObject([...[{ type: "tool.started", call: "call-2" }, asked, answered]])
+    },
+  )
 
-  it("waits for a person's answer where a person is to be asked", async () => {
+  it("waits for a person's answer under the permissions ask", async () => {
     const agent = await started(makeStage({ permissions: "ask" }))
     for (const allow of [true, false]) {
       const taken: boolean[] = []
@@ -173,19 +181,19 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(stopped).toMatchObject({ result: { state: "stopped" }, text: "cancelled" })
   })
 
-  it("runs prompts of several sessions at the same time, each with its own words", async () => {
+  it("runs prompts of several sessions at the same time, and answers each with its own text", async () => {
     const all = ["one", "two", "three"].map((text) => ask(agent, `say: ${text}`))
     expect((await Promise.all(all)).map(({ text }) => text)).toEqual(["one", "two", "three"])
   })
 
-  it("has its keys in its environment, and nowhere else", async () => {
+  it("has its keys in its environment, not in its arguments nor in the environment of its commands", async () => {
     expect((await ask(agent, "environment: SOME_KEY")).text).toBe("a-key-of-some-length")
     const { pid } = stage.processes.get("acp")?.status() ?? {}
     expect(readFileSync(`/proc/${pid}/cmdline`, "latin1")).not.toContain("a-key")
     expect(JSON.parse((await ask(agent, "run: echo $SOME_KEY")).text).output).toBe("\n")
   })
 
-  it("is set to the mode that the workspace names, or fails with its words", async () => {
+  it("is set to the mode that the workspace names, or fails the prompt in its own words", async () => {
     const stage = makeStage({ mode: "careful" })
     expect((await ask(await started(stage), "mode")).text).toBe("careful")
     const reckless = stage.another({ mode: "reckless" }).agent
@@ -205,14 +213,14 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(locked.result.reason).toContain("is not logged in")
   })
 
-  it("is not heard where it writes no message", async () => {
+  it("goes on after output that is no message", async () => {
     expect(await ask(agent, "garbage")).toMatchObject({
       result: { state: "succeeded" },
       text: "still here",
     })
   })
 
-  it("is held up by whoever records it too slowly, and loses nothing", async () => {
+  it("waits for a slow reader of its events, and loses none", async () => {
     let [waiting, most] = [0, 0]
     const told = await ask(agent, "flood: 3000", {
       onEvent: async () => {
@@ -227,7 +235,7 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
 })
 
 describe("a conversation over ACP", { timeout: TEST_LIMIT_MS }, () => {
-  it("[R3.5] goes on in another sandbox, and is not told again", async () => {
+  it("[R3.5] goes on in another sandbox, without its past being told again", async () => {
     const stage = makeStage()
     const session = newId.session()
     await ask(await started(stage), "say: one", { session })
@@ -238,7 +246,7 @@ describe("a conversation over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect((await ask(second, "remember")).text).toBe("")
   })
 
-  it("that an agent does not remember begins anew, and says so", async () => {
+  it("that the agent does not remember begins anew, with a warning", async () => {
     const stage = makeStage({ command: [...SCRIPTED, "forgetful"] })
     const session = newId.session()
     await ask(await started(stage), "say: one", { session })
@@ -263,7 +271,7 @@ const isSleep = (pid: number): boolean => {
 }
 
 describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
-  it("[R3.3] is honoured within a second, with all that it ran and that was run for it", async () => {
+  it("[R3.3] ends a prompt within a second, with the processes that it ran and that were run for it", async () => {
     const stage = makeStage()
     const agent = await started(stage)
     const session = newId.session()
@@ -271,7 +279,7 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
     for (const text of ["wait", "leave: (trap '' TERM; sleep 1000) & sleep 1000"]) {
       const stop = new AbortController()
       const running = ask(agent, text, { session, signal: stop.signal })
-      // Not while a shell of it still starts one: nobody has told that one to stop.
+      // Waits until no shell is about to start another process, which the stop would not reach.
       await until(() => {
         const running = stage.family.running()
         return running.filter(isSleep).length === 2 && (text !== "wait" || running.length === 3)
@@ -286,7 +294,7 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(stage.processes.get("acp")?.status().pid).toBe(pid)
   })
 
-  it("[R3.3] that it ignores ends its process with all that it ran, and the conversation goes on", async () => {
+  it("[R3.3] that the agent ignores ends its process within a second, with the processes that it ran, and the conversation goes on", async () => {
     const stage = makeStage()
     const agent = await started(stage)
     const session = newId.session()
@@ -306,7 +314,7 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect((await ask(agent, "remember", { session })).text).toBe("say: one")
   })
 
-  it("[R3.3] that it ignores interrupts the prompts of other sessions, which go on afterwards", async () => {
+  it("[R3.3] that the agent ignores interrupts the prompts of other sessions, whose conversations go on afterwards", async () => {
     const agent = await started(makeStage())
     const other = newId.session()
     await ask(agent, "say: one", { session: other })
@@ -330,7 +338,7 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
 })
 
 describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => {
-  it("and is not there is missed by its name", async () => {
+  it("is named in the error when it is not installed", async () => {
     for (const program of ["no-such-agent", "/opt/no/such-agent"]) {
       const { agent } = makeStage({ command: [program, "acp"] })
       await expect(agent.start(never, ignore)).rejects.toMatchObject({
@@ -341,7 +349,7 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     }
   })
 
-  it("crashes: the prompt fails, and the next one finds it again with its memory", async () => {
+  it("crashes: the prompt fails, and the next prompt finds the agent again with its memory", async () => {
     const agent = await started(makeStage())
     const session = newId.session()
     await ask(agent, "say: one", { session })
@@ -351,7 +359,7 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect((await ask(agent, "remember", { session })).text).toBe("say: one")
   })
 
-  it("closes its output while it works: it is ended, says why, and all sessions go on with their memory", async () => {
+  it("closes its output while it works: its process is ended, the prompts say why, and all sessions go on with their memory", async () => {
     const stage = makeStage()
     const agent = await started(stage)
     const [idle, other] = [newId.session(), newId.session()]
@@ -376,7 +384,7 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect((await ask(agent, "remember", { session: idle })).text).toBe("say: one,remember")
   })
 
-  it("reads no more while it works: a prompt that it never got runs in its next life", async () => {
+  it("closes its input while it works: a prompt that it did not get runs in its next process", async () => {
     const agent = await started(makeStage())
     const heard = Promise.withResolvers<void>()
     const broken = ask(agent, "close: 0", { onEvent: () => heard.resolve() })
@@ -395,10 +403,9 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect(agent.lastOutput()).toContain("no licence")
   })
 
-  it("is not seen in the user's home but by its conversations", async () => {
+  it("leaves only its list of conversations in Berth's folder of the home", async () => {
     const stage = makeStage()
     await ask(await started(stage), "say: one")
-    expect(existsSync(join(stage.home, ".local/share/berth/acp-sessions.json"))).toBe(true)
-    expect(existsSync(join(stage.home, ".local/share/berth/acp-sessions.json.new"))).toBe(false)
+    expect(readdirSync(join(stage.home, ".local/share/berth"))).toEqual(["acp-sessions.json"])
   })
 })

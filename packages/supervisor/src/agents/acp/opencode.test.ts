@@ -56,7 +56,7 @@ describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
     for (const end of ends) await end()
   })
 
-  it("[R3.6] writes a file and runs a command, and tells of both; a failing model is told", async () => {
+  it("[R3.6] writes a file, runs a command, and reports both, and reports a model that fails", async () => {
     const path = join(stage.repo, "made.txt")
     const told = await ask(agent, `write: ${path}`)
     expect(told.result).toEqual({ state: "succeeded" })
@@ -92,7 +92,7 @@ describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(model.turns.at(-1)?.messages).toBeGreaterThan(3)
   })
 
-  // It keeps its conversations alike, whichever way it is spoken to.
+  // OpenCode stores its conversations in the same way for both protocols, so other tests prove nearly the same.
   furtherCases("OpenCode over ACP in another sandbox", {
     inPart: true,
   })("[R3.5] remembers in another sandbox", async () => {

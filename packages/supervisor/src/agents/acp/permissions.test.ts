@@ -71,7 +71,7 @@ describe.each(sampled("vendors that are held", Object.keys(VENDORS) as VendorNam
 
     const isThere = (file: string) => existsSync(join(stage.repo, file))
 
-    it.each(["run", "write"])("is kept by deny from making a file: %s", async (order) => {
+    it.each(["run", "write"])("makes no file under deny: %s", async (order) => {
       const file = `denied-${order}`
       const told = await ask(denied, `${order}: ${join(stage.repo, file)}`)
       expect(told.result, JSON.stringify(told.events)).toEqual({ state: "succeeded" })
@@ -82,7 +82,7 @@ describe.each(sampled("vendors that are held", Object.keys(VENDORS) as VendorNam
       expect(["mcp", "session", "prompt"].filter((each) => isThere(`by-${each}`))).toEqual([])
     })
 
-    it("waits under ask for the person, and acts after their word only", async () => {
+    it("acts under ask only after the person's answer", async () => {
       const { agent } = stage.another({ permissions: "ask" })
       await started({ ...stage, agent })
       for (const order of ["run", "write"]) {

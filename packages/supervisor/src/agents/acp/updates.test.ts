@@ -21,7 +21,7 @@ const call = (update: object) => ({ sessionUpdate: "tool_call", toolCallId: "c",
 const more = (update: object) => ({ sessionUpdate: "tool_call_update", toolCallId: "c", ...update })
 
 describe("the updates of an agent over ACP", () => {
-  it("are messages, each of which ends where the next one or a call begins", () => {
+  it("are messages, each of which ends where the next message or a call begins", () => {
     const { bodies, close } = hear(
       ...[text("a"), text("b"), call({ title: "ls", status: "in_progress" }), text("c", "m1")],
       ...[text("d", "m1"), text("e", "m2")],
@@ -36,7 +36,7 @@ describe("the updates of an agent over ACP", () => {
     ])
   })
 
-  it("keep to themselves what it thinks, and what is replayed of the user", () => {
+  it("leave out the agent's thoughts and the replayed words of the user", () => {
     const { bodies } = hear(
       { ...text("hm"), sessionUpdate: "agent_thought_chunk" },
       { ...text("hello"), sessionUpdate: "user_message_chunk" },
@@ -44,7 +44,7 @@ describe("the updates of an agent over ACP", () => {
     expect(bodies).toEqual([])
   })
 
-  it("tell of a call when it is known what it is given", () => {
+  it("tell of a call as soon as its input is known", () => {
     const pending = call({ title: "bash", status: "pending", rawInput: { cwd: "/" } })
     expect(hear(pending).bodies).toEqual([])
     expect(hear(pending, more({ rawInput: { command: "ls" } })).bodies).toEqual([
@@ -62,19 +62,19 @@ describe("the updates of an agent over ACP", () => {
     [{ rawOutput: { output: "raw" } }, "raw"],
     [{ rawOutput: { code: 1 } }, '{"code":1}'],
     [{ _meta: { terminal_output_delta: { data: "all at once" } } }, "all at once"],
-  ])("tell what a call gave back, wherever it says that: %j", (end, output) => {
+  ])("tell the output of a call from each place that agents use for it: %j", (end, output) => {
     const { bodies } = hear(call({ title: "x" }), more({ status: "completed", ...end }))
     expect(bodies.at(-1)).toMatchObject({ type: "tool.completed", failed: false, output })
   })
 
-  it("tell what a command wrote, from agents that tell it in pieces", () => {
+  it("tell a command's output from agents that send it in pieces", () => {
     const piece = (data: string) => more({ _meta: { terminal_output_delta: { data } } })
     const end = more({ status: "completed", rawOutput: { exit_code: 0 } })
     const { bodies } = hear(call({ title: "x" }), piece("in "), piece("pieces"), end)
     expect(bodies.at(-1)).toMatchObject({ type: "tool.completed", output: "in pieces" })
   })
 
-  it("tell which files a call changed, once for each call that did", () => {
+  it("tell the files that a call changed, unless the call failed or only read", () => {
     const diff = { content: [{ type: "diff", path: "/a", newText: "x" }] }
     const edit = call({ title: "edit", kind: "edit", locations: [{ path: "/b" }] })
     const paths = (...updates: object[]) =>
@@ -86,7 +86,7 @@ describe("the updates of an agent over ACP", () => {
     expect(paths(read, more({ status: "completed" }))).toEqual([])
   })
 
-  it("are events of ours, whatever they are", () => {
+  it("become valid events, whatever they contain", () => {
     const anyUpdate = fc.record(
       {
         sessionUpdate: fc.constantFrom(

@@ -28,7 +28,7 @@ const makeVendor = async (name: VendorName) => {
 }
 
 describe.each(sampled("vendors over ACP", NAMES, 1))("%s over ACP", (name) => {
-  it("fails with its model's own words when that refuses, and goes on", {
+  it("fails with its model's own words when the model refuses, and goes on", {
     timeout: TEST_LIMIT_MS,
   }, async () => {
     const agent = await started(await makeVendor(name))
@@ -42,7 +42,7 @@ describe.each(sampled("vendors over ACP", NAMES, 1))("%s over ACP", (name) => {
     expect(next.result).toEqual({ state: "succeeded" })
   })
 
-  it("[R3.3] [R3.5] is stopped within a second with what it runs, goes on, and remembers in another sandbox", {
+  it("[R3.3] [R3.5] is stopped within a second, ends the processes that it ran, goes on, and remembers in another sandbox", {
     timeout: TEST_LIMIT_MS,
   }, async () => {
     const stage = await makeVendor(name)

@@ -60,7 +60,7 @@ describe("a conversation", () => {
     expect(bodies).toMatchObject([{ text: "Hel" }, { text: "lo" }, { text: "!" }, { text: "You" }])
   })
 
-  it("keeps to itself what the agent thinks, and what belongs to another session or prompt", () => {
+  it("leaves out the agent's thoughts and the events of other sessions and prompts", () => {
     const elsewhere = { sessionID: "ses_2" }
     const { bodies, conversation } = hear(
       ...[message("old"), status("idle"), tool("old", "completed"), ...BEGUN],
@@ -80,7 +80,7 @@ describe("a conversation", () => {
     expect(hear(...ended).conversation.isOver).toBe(true)
   })
 
-  it("hears a message whose beginning is told when it has ended", () => {
+  it("hears a message that is first announced when it has ended", () => {
     const { bodies, conversation } = hear(
       ...[BEGIN, status("busy"), message("m", true), message("m", true), text("p", "Hello")],
       ...[finish("m"), message("m", true), status("idle")],
@@ -89,13 +89,13 @@ describe("a conversation", () => {
     expect(conversation.isOver).toBe(true)
   })
 
-  it("does not take the idle of a prompt before, or of a stop that stopped nothing, for its end", () => {
+  it("is not over at the idle of an earlier prompt, or of a stop that stopped nothing", () => {
     expect(hear(status("busy"), status("idle"), BEGIN).conversation.isIdle).toBe(false)
     expect(hear(BEGIN, status("idle")).conversation.isIdle).toBe(false)
     expect(hear(...BEGUN, status("idle"), status("busy")).conversation.isIdle).toBe(false)
   })
 
-  it("closes what never ended", () => {
+  it("closes the calls and messages that never ended", () => {
     const { conversation } = hear(...BEGUN, text("p", "Hel"), tool("c", "running"))
     expect(conversation.close()).toEqual([
       { type: "tool.completed", prompt, call: "c", failed: true },
@@ -103,7 +103,7 @@ describe("a conversation", () => {
     ])
   })
 
-  it("hears what a helper of it asks for, and what it tries again", () => {
+  it("hears a subagent's asks, and the provider's retries", () => {
     const created = {
       type: "session.created",
       properties: { info: { id: "ses_3", parentID: session } },
@@ -119,7 +119,7 @@ describe("a conversation", () => {
     ])
   })
 
-  it("has failed when a provider is tried too often, or would be waited for too long", () => {
+  it("is hopeless when its provider has been tried too often, or would have to be waited for too long", () => {
     const retry = (attempt: number, waitMs: number) =>
       status("retry", { attempt, message: "quota exceeded", next: Date.now() + waitMs })
     expect(hear(...BEGUN, retry(LAST_TRY - 1, 1_000)).conversation.isHopeless).toBe(false)
@@ -130,7 +130,7 @@ describe("a conversation", () => {
     }
   })
 
-  it("counts what its own messages and those of its helpers cost, and says it when it is more", () => {
+  it("counts the usage of its own messages and of its subagents, and tells it whenever it has grown", () => {
     const created = {
       type: "session.created",
       properties: { info: { id: "ses_3", parentID: session } },
@@ -152,7 +152,7 @@ describe("a conversation", () => {
     ])
   })
 
-  it("tells of a file that one of its calls changes, and of no other's", () => {
+  it("tells of a file that one of its calls changes, and of no other file", () => {
     const running = (callID: string, input: object) =>
       part({ type: "tool", callID, tool: "edit", state: { status: "running", input } })
     const edited = (file: string) => ({ type: "file.edited", properties: { file } })
@@ -208,7 +208,7 @@ describe("a conversation", () => {
     )
   })
 
-  it("survives events without the parts that theirs have", () => {
+  it("survives events that lack the properties of their type", () => {
     const forms = [null, 1, "x", [], {}, { type: "message.updated" }, { properties: 3 }]
     const types = ["message.part.updated", "message.part.delta", "session.status", "session.error"]
     const odd = types.flatMap((type) => [
@@ -218,8 +218,8 @@ describe("a conversation", () => {
   })
 })
 
-describe("text that comes at once", () => {
-  it("is one event for each message, and cut where an event would be too large", () => {
+describe("text that comes together", () => {
+  it("is one event up to the next message's text, and is cut where an event would be too large", () => {
     const say = (message: string, text: string) =>
       ({ type: "message.delta", prompt, message, text }) as const
     expect(together([say("a", "1"), say("a", "2"), say("b", "3"), say("a", "4")])).toEqual([

@@ -14,7 +14,7 @@ describe("events that are cut anywhere", () => {
     }
   })
 
-  it("are left out when they are too long or no JSON, and the next one is heard", () => {
+  it("are left out when they are too long or no JSON, and the next event is heard", () => {
     const lines = new EventLines()
     const piece = Buffer.from("x".repeat(1024 * 1024))
     lines.of(Buffer.from(`data: "`))

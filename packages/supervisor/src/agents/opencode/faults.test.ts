@@ -15,7 +15,7 @@ import { until } from "../../processes/testing/until.ts"
 import { ask, ignore, never } from "../testing/ask.ts"
 import { makeStage } from "./testing/stage.ts"
 
-/** A server in the place of OpenCode: says that it listens, then does what the script says with each request. */
+/** A server in the place of OpenCode: says that it listens, then runs the script at each request. */
 const serving = (onRequest: string): string => `
 exec ${process.execPath} -e '
   const { createServer } = require("node:http")
@@ -49,7 +49,7 @@ describe("a program that does not behave as OpenCode does", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("[R2.9] that crashes at once is given up with its last words, and tried again by the next prompt", async () => {
+  it("[R2.9] that crashes at once is given up with its last words, and started again when it is next attached", async () => {
     const instead = `echo "no licence"; exit 3`
     const stage = await makeStage({ instead, restartClock: fastClock })
     await expect(stage.agent.start(never, ignore)).rejects.toMatchObject({
@@ -67,7 +67,7 @@ describe("a program that does not behave as OpenCode does", () => {
     expect(stage.agent.trouble()).toBeUndefined()
   })
 
-  it("[R2.10] that binds its port and says so only later is not asked before", async () => {
+  it("[R2.10] that binds its port and says so only later gets no request before that", async () => {
     const late = `
       exec ${process.execPath} -e '
         const { createServer } = require("node:http")
@@ -99,7 +99,7 @@ describe("a program that does not behave as OpenCode does", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("that answers with too much, or with nonsense, is an error", async () => {
+  it("that answers with too much, with nonsense or with status 500 fails its start", async () => {
     for (const nonsense of [
       `response.end("x".repeat(5 * 1024 * 1024))`,
       `response.end("<html>")`,
@@ -140,7 +140,7 @@ describe("a program that does not behave as OpenCode does", () => {
     },
   )
 
-  it("that has no such model fails the prompt before it is given it", async () => {
+  it("that lacks the model fails the prompt before the prompt is delivered", async () => {
     const stage = await makeStage({
       model: "scripted/none",
       instead: serving(`${TALKS}
@@ -158,7 +158,7 @@ describe("a program that does not behave as OpenCode does", () => {
     expect(() => stage.another({ model: "scripted" })).toThrow("is not like provider/model")
   })
 
-  it("that floods its event stream with nonsense is stopped all the same", async () => {
+  it("that floods its event stream with nonsense lets a prompt be stopped all the same", async () => {
     const stage = await makeStage({
       instead: serving(`${TALKS}
         if (request.url.startsWith("/event")) {
@@ -194,8 +194,8 @@ describe("a program that does not behave as OpenCode does", () => {
   })
 })
 
-describe("the directory that it starts in", () => {
-  it("is beside the logs, empty and nobody's to write, and nothing is made in the user's TMPDIR", async () => {
+describe("OpenCode's working directory at its start", () => {
+  it("is beside the logs, empty and not writable, and the user's TMPDIR stays empty", async () => {
     const before = process.umask(0o077)
     onTestFinished(() => void process.umask(before))
     const { agent, another, processes, directory } = await makeStage({ instead: serving(ANSWERS) })
@@ -208,7 +208,7 @@ describe("the directory that it starts in", () => {
     expect(readdirSync(place)).toEqual([])
   })
 
-  it("is never what a link in its place leads to", async () => {
+  it("is not the target of a link in its place", async () => {
     const { agent, directory, home } = await makeStage({ instead: serving(ANSWERS) })
     const { mode } = statSync(home)
     symlinkSync(home, join(directory, "berth-opencode"))

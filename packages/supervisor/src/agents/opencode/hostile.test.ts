@@ -12,7 +12,7 @@ import { Usage } from "./usage.ts"
 
 const MIB = 1024 * 1024
 
-/** In the place of OpenCode: takes every prompt, begins with it, and then says what the script says. */
+/** A server in the place of OpenCode: takes every prompt, and then runs the script. */
 const talking = (onPrompt: string): string => `
 exec ${process.execPath} -e '
   const { createServer } = require("node:http")
@@ -136,7 +136,7 @@ describe("a hostile stream", () => {
     properties: { sessionID: "ses_1", ...properties },
   })
 
-  it("has no names that are too long, and no values that cannot be text or numbers", () => {
+  it("yields no names that are too long, and no values that cannot be text or numbers", () => {
     const conversation = new Conversation(prompt, "ses_1", "/repo")
     const [long, odd] = ["n".repeat(MIB), { toString: 1, valueOf: 1 }]
     const part = {
@@ -159,7 +159,7 @@ describe("a hostile stream", () => {
     expect(JSON.stringify(heard).length).toBeLessThan(4096)
   })
 
-  it("counts messages without end in bounded time, and amounts that have a sum", () => {
+  it("is counted up to 20,000 messages, with amounts that still have a sum", () => {
     const usage = new Usage(prompt)
     const info = { tokens: { input: 1e308, output: 1 }, cost: 1e308 }
     const told = Array.from({ length: 50_000 }, (_, n) => usage.hear(`m${n}`, info)).flat()
@@ -167,7 +167,7 @@ describe("a hostile stream", () => {
     expect(told.at(-1)).toMatchObject({ inputTokens: 2e13, outputTokens: 2e4, costUsd: 2e13 })
   }, 30_000)
 
-  it("keeps a bounded part of what calls were given", () => {
+  it("has a bounded part of its calls' inputs kept", () => {
     const edits = new Edits("/repo")
     for (let n = 0; n < 20; n++) edits.begin(`c${n}`, { text: "x".repeat(MIB), path: `f${n}` })
     expect([0, 2, 3, 19].map((n) => edits.areOf(`/repo/f${n}`))).toEqual([true, true, false, false])

@@ -72,7 +72,7 @@ const write = (filePath: string, toolResults: readonly string[]): ModelReply => 
   return toolResults.length === 1 ? run("cat made.txt") : { text: [toolResults[1] ?? ""] }
 }
 
-/** What was asked and answered, in order. */
+/** The asks and answers among the events, in order. */
 const asksIn = ({ events }: Told): object[] =>
   events.flatMap((body): object[] =>
     /^(permission|question)\./.test(body.type) ? [{ ...body, ask: undefined }] : [],
@@ -107,7 +107,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     expect(types.at(-1)).toBe("message.completed")
   })
 
-  it("[R3.6] writes a file and runs a command, and tells of both", async () => {
+  it("[R3.6] writes a file, runs a command, and reports both", async () => {
     const path = join(stage.repo, "made.txt")
     const told = await ask(stage.agent, `write: ${path}`)
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "by the agent" })
@@ -122,7 +122,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     ])
   })
 
-  it("[R3.6] tells what it plans, what it costs, and the beginning of what a tool says", async () => {
+  it("[R3.6] tells its plan, its usage, and the beginning of a tool's output", async () => {
     const planned = await ask(stage.agent, "plan: one")
     expect(planned.events).toContainEqual(
       expect.objectContaining({
@@ -145,13 +145,13 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       for (const body of events) expect(EventBody.safeParse(body).error).toBeUndefined()
   })
 
-  it("is told of the files that come with a prompt", async () => {
+  it("passes the paths of a prompt's attachments to the model", async () => {
     await ask(stage.agent, "look", { attachments: ["/tmp/a picture.png"] })
     expect(stage.model.turns.at(-1)?.prompt).toContain("look")
     expect(stage.model.turns.at(-1)?.prompt).toContain("/tmp/a picture.png")
   })
 
-  it("[R3.3] stops within a second what a tool runs, and takes the next prompt", async () => {
+  it("[R3.3] stops within a second while a tool runs, ends the tool's processes, and takes the next prompt", async () => {
     const { agent } = stage
     const session = newId.session()
     const before = stage.family.running().length
@@ -190,13 +190,13 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     expect(told.types).toEqual(["message.delta", "message.completed"])
   })
 
-  it("runs the prompts of two sessions at the same time, each with its own words", async () => {
+  it("runs the prompts of two sessions at the same time, and answers each with its own text", async () => {
     const told = await Promise.all(["one", "two"].map((text) => ask(stage.agent, `say: ${text}`)))
     expect(told.map(({ text }) => text)).toEqual(["one", "two"])
   })
 
   it.each([400, 401])(
-    "fails without another try, in the provider's own words, when it says %i",
+    "fails without another try, in the provider's own words, on status %i",
     async (status) => {
       const told = await ask(stage.agent, `fail: ${status}`)
       expect(told.result).toEqual({ state: "failed", reason: "this model is out of order" })
@@ -206,7 +206,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     },
   )
 
-  it("tries a few times what a provider says may be tried again, then fails", async () => {
+  it("tries again twice on status 429, then fails", async () => {
     const told = await ask(stage.agent, "fail: 429")
     expect(told.result).toEqual({ state: "failed", reason: expect.any(String) })
     expect(told.types).toEqual(["warning", "warning", "error"])
@@ -226,13 +226,13 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       JSON.stringify([stage.news, told.events]),
     ]
     expect(public_.filter((text) => text.includes(password))).toEqual([])
-    // Of its last life, if it had several.
+    // The port of its last process, if there were several.
     const log = readFileSync(join(logs, "opencode.log"), "utf8")
     const port = [...log.matchAll(/127\.0\.0\.1:(\d+)/g)].at(-1)?.[1]
     expect((await fetch(`http://127.0.0.1:${port}/global/health`)).status).toBe(401)
   })
 
-  it("is allowed what it asks a permission for where nobody is to be asked, and its questions are declined", async () => {
+  it("is allowed the acts that it asks for where no person is asked, and has its questions declined", async () => {
     const told = await ask(stage.agent, "run: touch allowed.txt")
     expect(told.result).toEqual({ state: "succeeded" })
     expect(existsSync(join(stage.repo, "allowed.txt"))).toBe(true)
@@ -249,7 +249,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     ])
   })
 
-  it("whose event stream breaks fails that prompt, which it no longer works on; those of other sessions go on", async () => {
+  it("fails a prompt whose event stream breaks, and ends its work on it, while prompts of other sessions go on", async () => {
     const { agent } = stage
     const pid = stage.processes.get("opencode")?.status().pid
     const streams: ClientRequest[] = []
@@ -270,7 +270,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       onEvent: ({ type }) => type === "message.delta" && streams.at(-1)?.destroy(),
     })
     expect(told.result.state).toBe("failed")
-    // It is idle, so that the session's next prompt finds nobody at work.
+    // OpenCode no longer works on the failed prompt, so the session's next prompt runs.
     expect(await ask(agent, "again", { session })).toMatchObject({ text: "Hello, world" })
     stop.abort()
     expect((await bystander).result).toEqual({ state: "stopped" })
@@ -279,7 +279,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
 
   const ENDS_OF_A_LIFE: [string, () => Promise<void>][] = [
     [
-      "[R3.3] is ended when it does not stop: its session goes on, and others are interrupted",
+      "[R3.3] is ended when it does not stop: its session goes on, and other sessions' prompts are interrupted",
       async () => {
         const { agent } = stage
         const session = newId.session()
@@ -309,9 +309,9 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
         const again = await ask(agent, "again", { session })
         expect(again).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
         expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
-        // The first question and its answer are still part of what the model is asked.
+        // The first question and its answer are still part of the request to the model.
         expect(stage.model.turns.at(-1)?.userTexts).toContain("remember me")
-        // Of the other session's prompt nobody knows what it did: it has not failed.
+        // The other session's prompt has not failed: how far it got is unknown.
         const interrupted = await bystander
         expect(interrupted.result).toEqual({
           state: "interrupted",
@@ -324,7 +324,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       },
     ],
     [
-      "starts again after a crash, and is told the directory before the next prompt",
+      "starts again after a crash, and runs the next prompt in the repo",
       async () => {
         const { agent } = stage
         const pid = stage.processes.get("opencode")?.status().pid as number
@@ -339,7 +339,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       },
     ],
   ]
-  // Each takes a start of its own.
+  // Each case needs another start of OpenCode.
   it.each(sampled("ends of OpenCode's process", ENDS_OF_A_LIFE, 1))("%s", async (_, work) => {
     await work()
   })
@@ -354,7 +354,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       await started(stage, asking.agent)
     }, TEST_LIMIT_MS)
 
-    /** Answers each ask when it comes; whether that was taken. */
+    /** Answers each ask when it comes, and notes whether the answer was taken. */
     const answering = (answerTo: (ask: string, place: number) => AskAnswer) => {
       const taken: boolean[] = []
       const onEvent = (body: EventBody) => {
@@ -379,10 +379,10 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     it.each([
       ["bash", 1],
       ["write", 1],
-      // A subagent is asked for, and what it then does is, too.
+      // The person is asked for the subagent, and then for its act.
       ["task", 2],
     ])(
-      "waits with %s for the person in a repo that allows it everything, and runs it after their word only",
+      "runs %s only after the person's answer, in a repo that allows it everything",
       async (tool, questions) => {
         const repo = join(stage.directory, `generous-${tool}`)
         writeGenerousConfig(repo)
@@ -411,7 +411,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
         "some-vendor/best",
         "it has no key for some-vendor, or knows no such provider; the key is passed with --key, such as --key SOME_VENDOR_API_KEY",
       ],
-    ])("says in words that it cannot use the model %s, and what to pass", async (model, reason) => {
+    ])("says why it cannot use the model %s", async (model, reason) => {
       const client = stage.clientOf(asking.processes)
       const where = `?directory=${encodeURIComponent(stage.repo)}`
       await expect(
@@ -442,7 +442,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       ])
     })
 
-    it("takes no for an answer, takes no answer to what it does not ask, and can be stopped", async () => {
+    it("takes no for an answer, refuses answers to other asks, and can be stopped while it asks", async () => {
       const { onEvent } = answering((ask) => ({ kind: "question", ask, answer: null }))
       const told = await ask(asking.agent, "question: One?", { onEvent })
       expect(asksIn(told).at(-1)).toMatchObject({ type: "question.answered", answer: null })

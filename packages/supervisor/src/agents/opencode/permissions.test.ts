@@ -61,7 +61,7 @@ describe("OpenCode with its defaults, in a repo that allows it everything,", {
     expect(told.events).toMatchObject([{ type: "error", code: "agent.unheld" }])
   })
 
-  it.each(Object.keys(MAKING_TOOLS))("is kept by deny from making a file with %s", async (tool) => {
+  it.each(Object.keys(MAKING_TOOLS))("makes no file with %s under deny", async (tool) => {
     const file = `denied-${tool}`
     const told = await ask(stage.agent, `make ${tool}: ${join(stage.repo, file)}`)
     expect(told.result, JSON.stringify(told.events)).toEqual({ state: "succeeded" })

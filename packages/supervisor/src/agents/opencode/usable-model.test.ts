@@ -12,7 +12,7 @@ it.each([
     undefined,
     `OpenCode cannot reach its model (${REFUSED}). No model was named: pass --model PROVIDER/MODEL, and the key of its provider with --key NAME`,
   ],
-])("says what cannot be reached and what to pass: %j", (model, words) => {
+])("explains an unreachable model, and how to reach it: %j", (model, words) => {
   expect(explain(REFUSED, model)).toBe(words)
 })
 

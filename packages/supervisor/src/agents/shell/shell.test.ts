@@ -60,7 +60,7 @@ const open = async () => {
 }
 
 describe("the shell agent", () => {
-  it("[R3.6] runs a prompt as a command in the repo, and passes on what it says", async () => {
+  it("[R3.6] runs a prompt as a command in the repo, and passes on its output", async () => {
     const { ask, said, text } = await open()
     expect(await ask('echo "ünï" > file; echo out; echo err >&2; pwd')).toEqual({
       state: "succeeded",
@@ -70,14 +70,14 @@ describe("the shell agent", () => {
     expect(said.at(-1)?.type).toBe("message.completed")
   })
 
-  it("has the files that came with a prompt as its arguments", async () => {
+  it("passes the paths of a prompt's attachments to the command as arguments", async () => {
     const { ask, say, text } = await open()
     await ask('printf "%s|" "$@"', never, say, ["/a/b c", "/a/d"])
     expect(text()).toBe("/a/b c|/a/d|")
   })
 
   it.each(["x", "ü", "€", "😀", "'😀"])(
-    "runs a prompt as long as one may be, of %j, as it stands",
+    "runs a prompt of the greatest length, made of %j, unchanged",
     async (character) => {
       const { ask, say, text } = await open()
       const [before, after] = [
@@ -116,7 +116,7 @@ describe("the shell agent", () => {
     expect(await ask(text)).toEqual({ state: "failed", reason })
   })
 
-  it("[R3.3] ends with everything that it started when it is stopped, and takes the next prompt", async () => {
+  it("[R3.3] ends all processes of a prompt that is stopped, and takes the next prompt", async () => {
     const { ask } = await open()
     const stop = new AbortController()
     const begun = Promise.withResolvers<void>()
@@ -132,7 +132,7 @@ describe("the shell agent", () => {
     expect(await ask("true")).toEqual({ state: "succeeded" })
   })
 
-  it("leaves running what a prompt put into the background, until all is ended", async () => {
+  it("leaves a prompt's background processes running until the process set stops", async () => {
     const { ask } = await open()
     expect(await ask("sleep 1000 & echo started")).toEqual({ state: "succeeded" })
     expect(family.running()).toHaveLength(1)
@@ -140,7 +140,7 @@ describe("the shell agent", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("is held up by whoever records it too slowly, and loses nothing", async () => {
+  it("waits for a slow reader of its events, and loses no output", async () => {
     const { ask } = await open()
     const gate = Promise.withResolvers<void>()
     let chars = 0
@@ -152,7 +152,7 @@ describe("the shell agent", () => {
       waiting--
       if (body.type === "message.delta") chars += body.text.length
     })
-    // It has filled its pipe, and waits with nearly all of its output unwritten.
+    // The command still runs, with most of its output unwritten behind a full pipe.
     await expect.poll(() => family.running().length).toBeGreaterThan(0)
     gate.resolve()
     expect(await running).toEqual({ state: "succeeded" })

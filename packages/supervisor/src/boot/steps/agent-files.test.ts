@@ -24,7 +24,7 @@ const boot = async (files: Parameters<Stage["context"]>[0] = { files: FILES }) =
 }
 
 describe("the step of agent files", () => {
-  it("[R2.8] reports what was linked, what was there, and how long it took", async () => {
+  it("[R2.8] reports the files that it linked or found in place, and how long it took", async () => {
     const { step, trace } = await boot()
     expect(step?.detail).toMatch(/^2 linked in [\d.]+ ms$/)
     expect(step?.facts).toMatchObject({
@@ -42,7 +42,7 @@ describe("the step of agent files", () => {
     expect((await boot()).step?.detail).toMatch(/^2 present in/)
   })
 
-  it("keeps what is the user's own, and warns", async () => {
+  it("keeps a file of the user's own, and warns", async () => {
     stage.put("home/.config/x/x.json", "mine")
     const { step, trace } = await boot()
     expect(step?.detail).toMatch(/^1 linked, 1 kept in/)
@@ -53,7 +53,7 @@ describe("the step of agent files", () => {
     expect(readFileSync(stage.path("home/.config/x/x.json"), "utf8")).toBe("mine")
   })
 
-  it("[R2.6] ends the boot where the toolbox lacks something, and names it", async () => {
+  it("[R2.6] fails the boot where the toolbox lacks a file, and names the file", async () => {
     const files = [...FILES, { from: "agents/x/gone", to: ".config/x/gone" }]
     const { trace, step } = await boot({ files })
     expect(trace.outcome).toBe("failed")

@@ -5,12 +5,13 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs"
 import { createServer } from "node:net"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { MAX_SUBMODULE_DEPTH } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
@@ -55,7 +56,7 @@ const expectNothingLeft = () => {
 
 const large = () => ({ "large.bin": randomBytes(3_000_000) })
 
-describe("what goes wrong on the way", () => {
+describe("a git sync that fails", () => {
   const failsWith = async (code: ErrorCode, repo: PlannedRepo, environment = {}) => {
     const failed = place.sync({ repos: [repo], environment })
     await expect(failed).rejects.toMatchObject({ code, message: expect.stringMatching(/web/) })
@@ -64,19 +65,19 @@ describe("what goes wrong on the way", () => {
     expect(readdirSync(place.workspace)).toEqual([])
   }
 
-  it("[R2.9] tells a server that refuses", async () => {
+  it("[R2.9] reports a server that refuses connections as unreachable", async () => {
     const url = place.server.url("web")
     await place.server.close()
     await failsWith("repo.unreachable", remote("web", undefined, url))
   })
 
-  it("[R2.9] tells a server that hangs", async () => {
+  it("[R2.9] reports a server that hangs as unreachable", async () => {
     place.upstream("web")
     place.server.fault = { hangs: true }
     await failsWith("repo.unreachable", remote("web"), { GIT_HTTP_LOW_SPEED_TIME: "1" })
   })
 
-  it("[R2.9] tells a server that breaks off in the middle, and clones when it is well again", async () => {
+  it("[R2.9] reports a server that breaks off in the middle as unreachable, and clones when it is well again", async () => {
     place.upstream("web", large())
     place.server.fault = { cutAfterBytes: 200_000 }
     await failsWith("repo.unreachable", remote("web"))
@@ -84,7 +85,7 @@ describe("what goes wrong on the way", () => {
     expect((await place.sync({ repos: [remote("web")] })).facts.did).toEqual(["cloned"])
   })
 
-  it("[R2.9] never asks for a password", async () => {
+  it("[R2.9] reports missing and wrong credentials instead of asking for a password, and keeps none in the repo", async () => {
     place.upstream("web")
     place.server.fault = { credentials: "user:right" }
     await failsWith("repo.auth_failed", remote("web"))
@@ -94,7 +95,7 @@ describe("what goes wrong on the way", () => {
     expect(readFileSync(at("web/.git/config"), "utf8")).not.toMatch(/right|credential/)
   })
 
-  it("[R2.9] tells a repo and a ref that do not exist", async () => {
+  it("[R2.9] reports a repo and a ref that do not exist", async () => {
     place.upstream("web")
     await failsWith("repo.not_found", remote("web", undefined, place.server.url("nothing")))
     await failsWith("repo.not_found", remote("web", undefined, "file:///nothing/here"))
@@ -127,7 +128,7 @@ describe("what goes wrong on the way", () => {
     expectNothingLeft()
   })
 
-  requires("root").it("[R2.9] tells a full disk, and leaves nothing on it", async () => {
+  requires("root").it("[R2.9] reports a full disk, and leaves nothing on it", async () => {
     place.upstream("web", large())
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", place.workspace])
     onTestFinished(() => void execFileSync("umount", ["--lazy", place.workspace]))
@@ -142,7 +143,7 @@ const helper = (password: string) => ({
   GIT_CONFIG_VALUE_0: `!f() { echo username=user; echo password=${password}; }; f`,
 })
 
-describe("cut short", () => {
+describe("a git sync that is cut short", () => {
   // Each phase is recognised by the request that it begins with, and the server then says nothing more.
   it.each([
     ["it asks for refs", /info\/refs/],
@@ -183,7 +184,7 @@ describe("cut short", () => {
     expect(execFileSync("find", [at("web"), "-name", "*.lock"], { encoding: "utf8" })).toBe("")
   })
 
-  it("[R2.9] is not fooled by half a clone that a killed boot left", async () => {
+  it("[R2.9] clones anew where a killed boot left half a clone", async () => {
     place.upstream("web")
     run(place.workspace, "init", "--quiet", ".berth-cloning/0")
     write(at(".berth-cloning/0"), { ".git/index.lock": "", "half.txt": "x" })
@@ -193,7 +194,7 @@ describe("cut short", () => {
     expectNothingLeft()
   })
 
-  it("[R2.9] removes locks of the dead, and none of the living", async () => {
+  it("[R2.9] removes old lock files with a warning, and leaves new ones", async () => {
     const web = place.upstream("web")
     await place.sync({ repos: [remote("web")] })
     commit(web, { "README.md": "two\n" })
@@ -211,11 +212,11 @@ describe("cut short", () => {
     expect(told.warnings.join()).toContain("index.lock")
   })
 
-  it("[R2.9] finishes a checkout that was killed half-way, and throws nothing away", async () => {
+  it("[R2.9] finishes a checkout that was killed half-way, and keeps the files that it overwrites", async () => {
     const web = place.upstream("web", { "a.txt": "old\n", "b.txt": "old\n" })
     await place.sync({ repos: [remote("web")] })
     const next = commit(web, { "a.txt": "new\n", "b.txt": "new\n", "c.txt": "new\n" })
-    // As a checkout leaves it that was killed: one file is new, one half-written, one added.
+    // The tree as a killed checkout leaves it: one file is new, one half-written, one added.
     run(at("web"), "fetch", "--quiet", web, "main")
     run(at("web"), "update-ref", "refs/berth/under-way", next)
     write(at("web"), { "a.txt": "new\n", "b.txt": "ne", "c.txt": "", "mine.txt": "mine\n" })
@@ -269,7 +270,7 @@ describe("cut short", () => {
 })
 
 describe("a repo of the host", () => {
-  /** What the server does: a bundle of the wanted ref, without what the sandbox has. */
+  /** Does the server's part: bundles the wanted ref, without the commits that the sandbox has. */
   const hostOf = (path: string, asked: unknown[] = []): HostRepos => ({
     fetch: async ({ repo, ref, have, path: to }) => {
       asked.push({ repo, ref, have })
@@ -288,7 +289,7 @@ describe("a repo of the host", () => {
     ...(ref && { ref }),
   })
 
-  it("[R2.2] comes as a bundle, of which nothing is left, and later only what is new", async () => {
+  it("[R2.2] comes as a bundle that is removed afterwards, and later only with new commits", async () => {
     const web = place.upstream("web")
     const first = run(web, "rev-parse", "HEAD")
     const asked: unknown[] = []
@@ -338,7 +339,7 @@ describe("a repo of the host", () => {
     expect(run(at("web"), "show", "HEAD:README.md")).toBe("one")
   })
 
-  it("comes without the submodules that lie too deep in others, with a warning, and asks for none of them", async () => {
+  it("comes without the submodules that are nested too deep, with a warning, and asks for none of them", async () => {
     const paths = Array.from({ length: MAX_SUBMODULE_DEPTH + 2 }, (_, depth) =>
       place.upstream(`deep${depth}`),
     )
@@ -366,12 +367,24 @@ describe("a repo of the host", () => {
     ])
   })
 
-  requires("root").it("can be read by the sandbox's user, and is nobody's to replace", async () => {
-    const web = place.upstream("web")
-    const user = { uid: 1234, gid: 1234 }
-    execFileSync("chown", ["1234:1234", place.workspace])
-    const hostRepos = hostOf(web)
-    expect((await place.sync({ repos: [host()], hostRepos, user })).facts.did).toEqual(["cloned"])
-    expectNothingLeft()
-  })
+  requires("root").it(
+    "comes as a bundle that the sandbox's user can read, and cannot replace",
+    async () => {
+      const web = place.upstream("web")
+      const user = { uid: 1234, gid: 1234 }
+      execFileSync("chown", ["1234:1234", place.workspace])
+      const { fetch } = hostOf(web)
+      const owners: unknown[] = []
+      const hostRepos: HostRepos = {
+        fetch: async (wanted, signal) => {
+          const { uid, mode } = statSync(dirname(wanted.path))
+          owners.push([uid, mode & 0o777])
+          return await fetch(wanted, signal)
+        },
+      }
+      expect((await place.sync({ repos: [host()], hostRepos, user })).facts.did).toEqual(["cloned"])
+      expect(owners).toEqual([[0, 0o711]])
+      expectNothingLeft()
+    },
+  )
 })

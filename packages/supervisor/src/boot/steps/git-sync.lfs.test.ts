@@ -11,7 +11,7 @@ const CONTENT = "a large file\n"
 const ID = createHash("sha256").update(CONTENT).digest("hex")
 const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${ID}\nsize ${CONTENT.length}\n`
 
-/** A storage of large files with one file in it. */
+/** Starts a storage of large files with one file in it. */
 const storage = async (): Promise<string> => {
   const server = createServer((request, response) => {
     if (request.method === "GET") return void response.end(CONTENT)
@@ -53,7 +53,7 @@ requires("gitLfs").it(
   },
 )
 
-it("says so where git-lfs is not installed, and leaves pointers", async () => {
+it("warns where git-lfs is not installed, and leaves pointers", async () => {
   const { place, repos, file } = await repoWithLfs()
   const programs = join(place.root, "bin")
   mkdirSync(programs)

@@ -30,7 +30,7 @@ const headOf = (directory: string) => run(at(directory), "rev-parse", "HEAD")
 const branchOf = (directory: string) => run(at(directory), "rev-parse", "--abbrev-ref", "HEAD")
 
 describe("a clone", () => {
-  it("[R2.2] brings all repos at once, each on its branch, which tracks origin's", async () => {
+  it("[R2.2] brings all repos, each on its branch, which tracks origin's", async () => {
     const web = place.upstream("web")
     place.upstream("tools/api")
     const told = await place.sync({ repos: [remote("web"), remote("tools/api")] })
@@ -90,7 +90,7 @@ describe("a clone", () => {
     expect(updated.warnings).toEqual([])
   })
 
-  it("follows what the plan wants from one kind of ref to another", async () => {
+  it("follows a plan that changes from one kind of ref to another", async () => {
     const web = place.upstream("web")
     const first = run(web, "rev-parse", "HEAD")
     run(web, "checkout", "--quiet", "--detach")
@@ -119,7 +119,7 @@ describe("a clone", () => {
     expect(headOf("web")).toBe(first)
   })
 
-  it("puts a repo that lies in another's tree after that", async () => {
+  it("is put into another repo's tree after that repo", async () => {
     place.upstream("web")
     place.upstream("inner")
     await place.sync({ repos: [remote("web/parts/inner", undefined, "inner"), remote("web")] })
@@ -135,14 +135,14 @@ describe("a clone", () => {
     expect(run(at("web"), "status", "--short")).toBe("")
   })
 
-  it("keeps no credential that stands in an address", async () => {
+  it("keeps no credential of an address in the repo's configuration", async () => {
     place.upstream("web")
     const url = place.server.url("web").replace("http://", "http://secret-token@")
     await place.sync({ repos: [{ directory: "web", source: { kind: "remote", url } }] })
     expect(text("web", ".git/config")).not.toContain("secret-token")
   })
 
-  it("[R2.3] has a tree that tracks .berth and .opencode, with nothing of ours in it", async () => {
+  it("[R2.3] adds no file of Berth's to a tree that tracks .berth and .opencode", async () => {
     const files = {
       ".berth/start.sh": "a\n",
       ".opencode/opencode.json": "{}\n",
@@ -158,7 +158,7 @@ describe("a clone", () => {
     expect(readdirSync(at("web")).sort()).toEqual([".berth", ".berth-cloning", ".git", ".opencode"])
   })
 
-  it("runs no hook, neither of a template nor of the repo", async () => {
+  it("runs no hook that a template put into the repo, neither at once nor at an update", async () => {
     const web = place.upstream("web")
     const template = join(place.root, "template")
     write(template, { "hooks/post-checkout": "#!/bin/sh\ntouch ran\n" })
@@ -173,7 +173,7 @@ describe("a clone", () => {
 })
 
 describe("a restore", () => {
-  it("clones a repo that was added since, leaves the others as they are, and tells which stay though unnamed", async () => {
+  it("clones a repo that was added since, leaves the others as they are, and warns of a repo that the workspace no longer names", async () => {
     const web = place.upstream("web")
     place.upstream("api")
     place.upstream("old")
@@ -187,7 +187,7 @@ describe("a restore", () => {
     expect(told.warnings).toEqual(["old: the workspace does not name it any more; its files stay"])
   })
 
-  it("goes on with what is there when a new repo cannot be cloned, and clones it at the next boot", async () => {
+  it("goes on with the other repos when a new one cannot be cloned, and clones it at the next boot", async () => {
     place.upstream("web")
     await place.sync({ repos: [remote("web")] })
     const repos = [remote("web"), remote("later")]
@@ -207,7 +207,7 @@ describe("an update", () => {
   }
   const update = (ref?: string) => place.sync({ repos: [remote("web", ref)], how: "update" })
 
-  it("[R2.2] fast-forwards what is clean, and says when there was nothing to do", async () => {
+  it("[R2.2] fast-forwards a clean repo, and reports an unchanged one", async () => {
     const web = await cloned()
     expect((await update()).facts.did).toEqual(["unchanged"])
     const next = commit(web, { "README.md": "two\n" })
@@ -254,7 +254,7 @@ describe("an update", () => {
       ".env",
     ],
     [
-      "commits of one's own",
+      "the user's own commits",
       () => void commit(at("web"), { "own.txt": "mine\n" }),
       "1 commit on main that upstream lacks (upstream has 1 more)",
     ],
@@ -295,7 +295,7 @@ describe("an update", () => {
     },
   )
 
-  it("leaves a submodule that someone moved", async () => {
+  it("leaves a submodule that has a commit of the user's", async () => {
     const library = place.upstream("library", { "lib.txt": "lib\n" })
     const web = place.upstream("web")
     addSubmodule(web, library, place.server.url("library"))
@@ -315,7 +315,7 @@ describe("an update", () => {
     expect(text("web", "README.md")).toBe("fork\n")
   })
 
-  it("never touches what is no repo", async () => {
+  it("refuses a directory that is no repo, and keeps its files", async () => {
     place.upstream("web")
     write(at("web"), { "precious.txt": "mine\n" })
     await expect(update()).rejects.toMatchObject({ code: "repo.directory_taken" })
@@ -323,23 +323,26 @@ describe("an update", () => {
   })
 })
 
-requires("root").it("works as the sandbox's user, to whom everything belongs then", async () => {
-  const user = { uid: 1234, gid: 1234 }
-  chownSync(place.workspace, user.uid, user.gid)
-  const web = place.upstream("web")
-  await place.sync({ repos: [remote("apps/web", undefined, "web")], user })
-  commit(web, { "README.md": "two\n" })
-  const told = await place.sync({
-    repos: [remote("apps/web", undefined, "web")],
-    user,
-    how: "update",
-  })
-  expect(told.facts.did).toEqual(["updated"])
-  const stack = [at("apps")]
-  for (let path = stack.pop(); path !== undefined; path = stack.pop()) {
-    const entry = lstatSync(path)
-    expect([path, entry.uid, entry.gid]).toEqual([path, user.uid, user.gid])
-    if (entry.isDirectory())
-      stack.push(...readdirSync(path).map((name) => join(path as string, name)))
-  }
-})
+requires("root").it(
+  "a git sync works as the sandbox's user, who then owns every file",
+  async () => {
+    const user = { uid: 1234, gid: 1234 }
+    chownSync(place.workspace, user.uid, user.gid)
+    const web = place.upstream("web")
+    await place.sync({ repos: [remote("apps/web", undefined, "web")], user })
+    commit(web, { "README.md": "two\n" })
+    const told = await place.sync({
+      repos: [remote("apps/web", undefined, "web")],
+      user,
+      how: "update",
+    })
+    expect(told.facts.did).toEqual(["updated"])
+    const stack = [at("apps")]
+    for (let path = stack.pop(); path !== undefined; path = stack.pop()) {
+      const entry = lstatSync(path)
+      expect([path, entry.uid, entry.gid]).toEqual([path, user.uid, user.gid])
+      if (entry.isDirectory())
+        stack.push(...readdirSync(path).map((name) => join(path as string, name)))
+    }
+  },
+)

@@ -10,7 +10,7 @@ beforeEach(async () => {
 })
 afterEach(() => stage.close())
 
-it("listens at each port, and warns of one that is taken inside", async () => {
+it("listens at each port, and warns of a port that is taken inside", async () => {
   const context = {
     ...stage.context({ hostPorts: [5432, 11434] }),
     hostPorts: {
@@ -34,7 +34,7 @@ it("listens at each port, and warns of one that is taken inside", async () => {
 })
 
 it.each(["fresh", "prebuilt", "restore", "build"] as const)(
-  "comes before all that runs programs in a boot of mode %s, where a port is named",
+  "comes before all steps that run programs in a boot of mode %s, where a port is named",
   (mode) => {
     const first = (hostPorts: number[] | undefined) =>
       stepsOf(stage.context({ mode, hostPorts }))

@@ -19,7 +19,7 @@ beforeEach(async () => {
 })
 afterEach(() => stage.close())
 
-/** The step of the trace, after a boot with nothing else. */
+/** Boots with this step alone, and returns the trace with its one step. */
 const bootWith = async (
   step: typeof setupHook,
   planned: Parameters<Stage["context"]>[0] = {},
@@ -47,7 +47,7 @@ describe("a hook", () => {
     expect(stage.running()).toEqual([])
   })
 
-  it("that is no program is run by bash", async () => {
+  it("that is not executable is run by bash", async () => {
     stage.put(SETUP, "echo $BASH_VERSION > made")
     expect((await bootWith(setupHook)).step.state).toBe("succeeded")
     expect(readFileSync(stage.path("workspace/shop/made"), "utf8")).toMatch(/^\d/)
@@ -72,7 +72,7 @@ describe("a hook", () => {
     ])
   })
 
-  it("made for another tool is taken where there is none of ours", async () => {
+  it("of another tool is taken where there is none of Berth's", async () => {
     stage.put("workspace/shop/.openinspect/setup.sh", "touch other")
     expect((await bootWith(setupHook)).step.facts).toMatchObject({ path: ".openinspect/setup.sh" })
     stage.put(SETUP, "touch ours")
@@ -121,18 +121,18 @@ describe("a hook", () => {
     },
   )
 
-  it("that cannot be started is a failure with the reason", async () => {
+  it("that cannot be started fails with the code of a failed start", async () => {
     stage.put(START, "#!/no/such/shell\n", 0o755)
     const { step } = await bootWith(startHook)
     expect(step).toMatchObject({ state: "failed", error: { code: "process.start_failed" } })
   })
 })
 
-describe("what a hook leaves running", () => {
+describe("a process that a hook leaves running", () => {
   const SERVICE =
     "(trap '' HUP; echo on > up; exec sleep 1000) & setsid sleep 1001 & until [ -e up ]; do :; done"
 
-  it("is kept for a start hook, and ends with the sandbox", async () => {
+  it("is kept for a start hook, and ends with the process set", async () => {
     stage.put(START, SERVICE)
     const { step } = await bootWith(startHook)
     expect(step.facts).toMatchObject({ background: 2, ended: 0 })
@@ -142,7 +142,7 @@ describe("what a hook leaves running", () => {
     expect(stage.running()).toEqual([])
   })
 
-  it("[R2.9] is ended with the boot when the start hook fails", async () => {
+  it("[R2.9] ends with the process set when the start hook fails", async () => {
     stage.put(START, `${SERVICE}; exit 1`)
     expect((await bootWith(startHook)).trace.outcome).toBe("failed")
     await stage.processes.stop()
@@ -177,7 +177,7 @@ describe("a hook that does not end", () => {
     expect(stage.running()).toEqual([])
   })
 
-  it("[R2.9] is ended at its limit, and that is the reason", async () => {
+  it("[R2.9] is ended at its limit, which is the reason that is given", async () => {
     stage.put(SETUP, DEAF)
     const tell = { progress: () => {}, output: () => {}, warn: () => {} }
     const hook = { name: "setup", deadlineMs: 300, keepBackground: false } as const
@@ -193,10 +193,10 @@ describe("a hook that does not end", () => {
 describe("a hook that floods its output", () => {
   const MIB = 1024 * 1024
   const FLOOD_BYTES = sized("MiB that a hook floods", { few: 256, all: 1024 }) * MIB
-  /** Buffers wait for the garbage collector, however many flow through. */
+  /** Covers the buffers that wait for the garbage collector. */
   const MAX_GROWTH_BYTES = 128 * MIB
 
-  it("takes no memory, and its end is kept", async () => {
+  it("takes less than 128 MiB of memory, and the end of its output is kept", async () => {
     const program = fileURLToPath(new URL("./testing/flood.ts", import.meta.url))
     const args = ["--conditions=source", program, String(FLOOD_BYTES)]
     const { stdout } = await promisify(execFile)(process.execPath, args)

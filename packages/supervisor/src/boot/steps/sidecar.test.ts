@@ -58,7 +58,7 @@ describe("a sidecar", () => {
     expect(stage.running()).toEqual([])
   })
 
-  it("takes the words of a readiness line as they are", async () => {
+  it("takes a readiness line literally, not as a pattern", async () => {
     const script = "echo ready xyz; echo 'ready (1.0)'; exec sleep 1000"
     const step = sidecar(spec("web", script, { ready: { line: "ready (1.0)" } }), [])
     expect((await stage.boot([step], stage.context()).ended).outcome).toBe("succeeded")
@@ -104,7 +104,7 @@ describe("a sidecar that keeps failing", () => {
     run: async () => ({ did: "it is there" }),
   }
 
-  it("[R2.11] holds up neither the boot nor another, and is given up with a warning", async () => {
+  it("[R2.11] holds up neither the boot nor another sidecar, and is given up with a warning", async () => {
     const steps = [
       needed,
       sidecar(spec("bad", CRASHES, { ready: { line: "never" } }), []),
@@ -133,7 +133,7 @@ describe("a sidecar that keeps failing", () => {
     expect(trace.steps[1]?.error?.code).toBe("process.given_up")
   })
 
-  it("[R2.9] is gone with the boot when that is cancelled while it starts", async () => {
+  it("[R2.9] is cancelled with the boot while it starts, and ends with the process set", async () => {
     const cancel = new AbortController()
     const step = sidecar(spec("slow", "exec sleep 1000", { ready: { line: "never" } }), [])
     const run = stage.boot([step], stage.context(), cancel.signal)

@@ -28,7 +28,7 @@ import type { User } from "../../processes/user.ts"
 import { type FilesOptions, filesFeature } from "../feature.ts"
 import { WORKER_FLAGS, type WorkerCommand } from "../worker-process.ts"
 
-/** The worker as it is installed, which starts in a third of the time, or as it stands in sources that changed since the build. */
+/** Starts the worker's bundle, which takes a third of the time, or its sources if they changed since the build. */
 const WORKER: WorkerCommand = [
   process.execPath,
   ...WORKER_FLAGS,
@@ -99,7 +99,7 @@ export const serveFiles = async ({
   return { ...served, root, features, workspace: places.workspace, open, call, url }
 }
 
-/** The pid of the worker of that workspace. */
+/** Finds the pid of the worker of a workspace. */
 export const workerPid = (workspace: string): number | undefined =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

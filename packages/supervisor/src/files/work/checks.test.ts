@@ -31,7 +31,7 @@ it.each([
   ["directories to make", MakeDirectory, isMakeDirectory],
   ["files to move", MoveFile, isMoveFile],
   ["files to write", WriteFiles, isWriteFiles],
-])("takes exactly those %s that the schema takes", (_, schema, check) => {
+])("the worker's checks accept exactly the %s that the schema accepts", (_, schema, check) => {
   for (const value of RIGHT_OR_WRONG)
     expect([value, check(value, "body") === undefined]).toEqual([
       value,

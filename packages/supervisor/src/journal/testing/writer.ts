@@ -1,6 +1,6 @@
 /**
  * A process for tests to kill. Appends without end, each event labelled with its number, takes prompts through their
- * states, and prints what it has been promised: `event N`, `acknowledged N`, `STATE PROMPT`.
+ * states, and prints each promise that it got: `event N`, `acknowledged N`, `STATE PROMPT`.
  */
 import { newId } from "@berth/protocol/ids"
 import { seeded } from "@berth/testing/seed"

@@ -24,7 +24,7 @@ const open = (maxBytes = 1000) => {
 }
 
 describe("LogFile", () => {
-  it("writes what it is given, after what is there", async () => {
+  it("appends to the content that is there", async () => {
     await writeFile(path, "before\n")
     const { log, write } = open()
     write("one\n")
@@ -46,7 +46,7 @@ describe("LogFile", () => {
     expect(await readFile(`${path}.1`, "utf8")).toBe("6".repeat(40) + "7".repeat(40))
   })
 
-  it("leaves out the oldest when the disk is slower than the output, and says how much", async () => {
+  it("leaves out the oldest output when the disk is slower, and says how much", async () => {
     const { log, write } = open(10_000)
     for (let n = 0; n < 100; n++) write("x".repeat(64 * 1024))
     await log.close()
@@ -56,7 +56,7 @@ describe("LogFile", () => {
     expect((await stat(path)).size).toBeLessThan(10_100)
   })
 
-  it("keeps no more in memory than some hundred kilobytes, whatever the file may hold", async () => {
+  it("keeps at most 512 KiB in memory, whatever the file may hold", async () => {
     const { log, write } = open(100_000_000)
     for (let n = 0; n < 100; n++) write("x".repeat(64 * 1024))
     await log.close()
@@ -64,7 +64,7 @@ describe("LogFile", () => {
     expect(kept.length).toBeLessThanOrEqual(512 * 1024)
   })
 
-  it("writes through no link and to nothing that is no file, and goes on without", async () => {
+  it("writes through no link and into no pipe, and reports the problem", async () => {
     await symlink("/dev/null", path)
     const { log, write, problems } = open()
     write("one")
@@ -79,7 +79,7 @@ describe("LogFile", () => {
     expect(other.problems[0]).toContain("ENXIO")
   })
 
-  it("tells of a problem once, and tries again later", async () => {
+  it("reports a problem once, and tries again later", async () => {
     await rm(directory, { recursive: true })
     const { log, write, clock, problems } = open()
     write("lost")
@@ -104,7 +104,7 @@ describe("LogFile", () => {
 })
 
 requires("root").describe("LogFile on a full disk", () => {
-  it("loses what does not fit, tells of it, and neither throws nor waits", async () => {
+  it("loses output that does not fit, reports it, and does not throw", async () => {
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=16k", "tmpfs", directory])
     try {
       const { log, write, problems } = open(1_000_000)

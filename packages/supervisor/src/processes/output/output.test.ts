@@ -28,7 +28,7 @@ const openPipe = async () => {
 }
 
 describe("Output", () => {
-  it("has read all that was written before, though the other end stays open", async () => {
+  it("settles when it has read all earlier writes, though the other end stays open", async () => {
     const { writeFd, output, text } = await openPipe()
     for (const piece of ["one ", "two ", "x".repeat(60_000)]) {
       writeSync(writeFd, piece)
@@ -41,10 +41,10 @@ describe("Output", () => {
     await output.settled()
   })
 
-  it("tells those who listen no more nothing, and goes on reading", async () => {
+  it("passes nothing to a listener that has left, and goes on reading", async () => {
     const { writeFd, output, stopListening, text } = await openPipe()
     stopListening()
-    // Twice what a pipe holds: this would wait for ever if nobody read.
+    // Twice the capacity of a pipe: a write would block for ever if the output were not read.
     for (let n = 0; n < 4; n++) {
       writeSync(writeFd, "y".repeat(32_000))
       await output.settled()
@@ -54,7 +54,7 @@ describe("Output", () => {
     output.close()
   })
 
-  it("takes a failing stream for one that ends", async () => {
+  it("ends when its stream fails", async () => {
     const stream = new PassThrough()
     const output = new Output([stream])
     stream.destroy(new Error("EIO"))

@@ -30,7 +30,7 @@ const pipesOpen = () =>
   }).length
 
 describe("Pipes", () => {
-  it("makes pipes that carry what is written, and leave no name behind", async () => {
+  it("makes pipes that carry bytes, and leave no name behind", async () => {
     const pipe = (await pipes.take(undefined)) as Pipe
     expect(await readdir(directory)).toEqual([])
     expect(fstatSync(pipe.writeFd).isFIFO()).toBe(true)
@@ -41,21 +41,21 @@ describe("Pipes", () => {
     closeSync(pipe.writeFd)
   })
 
-  it("gives each caller another one, also when many ask at the same time", async () => {
+  it("gives each caller another pipe, also when many ask at the same time", async () => {
     const taken = await Promise.all(Array.from({ length: 20 }, () => pipes.take(undefined)))
     const inodes = taken.map((pipe) => fstatSync((pipe as Pipe).readFd).ino)
     expect(new Set(inodes).size).toBe(20)
     for (const pipe of taken) for (const fd of fdsOf(pipe as Pipe)) closeSync(fd)
   })
 
-  it("makes one batch for those who ask at the same time", async () => {
+  it("makes one batch for callers that ask at the same time", async () => {
     const before = pipesOpen()
     const taken = await Promise.all(Array.from({ length: 5 }, () => pipes.take(undefined)))
     expect(pipesOpen() - before).toBe(16)
     for (const pipe of taken) for (const fd of fdsOf(pipe as Pipe)) closeSync(fd)
   })
 
-  it("has none where none can be made, and says so to all who ask", async () => {
+  it("gives undefined to every caller where no pipe can be made", async () => {
     const none = new Pipes(join(directory, "missing"))
     expect(await Promise.all([none.take(undefined), none.take(undefined)])).toEqual([
       undefined,

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import { ByteRing } from "./ring.ts"
 
 describe("ByteRing", () => {
-  it("holds the end of what was written, whatever the pieces", () => {
+  it("holds the end of the written text, whatever the pieces", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 40 }),
@@ -20,7 +20,7 @@ describe("ByteRing", () => {
     )
   })
 
-  it("gives out what it holds from any byte on, at most so much", () => {
+  it("gives out the bytes that it holds from any place on, up to a limit", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 20 }),

@@ -52,7 +52,7 @@ const freePort = async (): Promise<number> => {
   return port
 }
 
-/** A process that says what the test makes it say. */
+/** A process whose output the test plays. */
 const talking = () => {
   const listeners = new Set<(chunk: Buffer) => void>()
   const target: ReadinessTarget = {
@@ -103,7 +103,7 @@ describe("readyOnLine", () => {
     expect(listeners.size).toBe(0)
   })
 
-  it("finds its line after one of ten megabytes", async () => {
+  it("finds its line after a line of ten megabytes", async () => {
     const { target, say } = talking()
     const waiting = readyOnLine(/ready/).wait(target, never)
     for (let n = 0; n < 1000; n++) say("x".repeat(10_000))
@@ -129,7 +129,7 @@ describe("polling", () => {
     expect(signals.slice(0, 2).every(({ aborted }) => aborted)).toBe(true)
   })
 
-  it("takes a rejected attempt for one that did not succeed yet", async () => {
+  it("goes on after a rejected attempt", async () => {
     let attempts = 0
     await untilOneSucceeds(async () => {
       if (++attempts < 3) throw new Error("refused")
@@ -140,7 +140,7 @@ describe("polling", () => {
 })
 
 describe("readyOnPort", () => {
-  it("waits until the port accepts", async () => {
+  it("waits until the port accepts connections", async () => {
     const port = await freePort()
     const waiting = readyOnPort(port).wait(silent, never)
     expect(await outcome(waiting)).toBe("pending")
@@ -150,7 +150,7 @@ describe("readyOnPort", () => {
 })
 
 describe("readyOnHttp", () => {
-  it("[R2.10] is not fooled by a server that accepts and never answers, and notices when it does answer", async () => {
+  it("[R2.10] waits while a server accepts and does not answer, and notices its first answer", async () => {
     let isUp = false
     const seen: (string | undefined)[] = []
     const server = await listening(
@@ -168,7 +168,7 @@ describe("readyOnHttp", () => {
     expect(new Set(seen)).toEqual(new Set(["Basic x"]))
   })
 
-  it("waits for the status that is wanted", async () => {
+  it("waits for a wanted status", async () => {
     const statuses = [503, 500, 302, 204]
     const server = await listening(
       createHttpServer((_, response) => {
@@ -211,10 +211,12 @@ describe("readyOnUnixSocket without events", () => {
 })
 
 describe("readyOnceUp", () => {
-  it("waits until the process has stayed up for a moment, and no longer than it lives", async () => {
+  it("waits until the process has stayed up for a moment, and ends when it is cancelled", async () => {
     const clock = new ManualClock()
     const waiting = readyOnceUp(clock).wait(silent, never)
-    await clock.advance(STAYS_UP_MS)
+    await clock.advance(STAYS_UP_MS - 1)
+    expect(await outcome(waiting)).toBe("pending")
+    await clock.advance(1)
     await waiting
     await readyOnceUp(clock).wait(silent, AbortSignal.abort())
   })

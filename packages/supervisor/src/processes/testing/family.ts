@@ -41,7 +41,7 @@ export class Family {
   }
 }
 
-/** As the kernel counts them: a hundred a second, since the machine's start. */
+/** The time since the machine's start, in the kernel's ticks, of which a second has a hundred. */
 const nowTicks = (): number =>
   Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 100)
 

@@ -6,7 +6,7 @@ import type { ProcessEntry } from "./proc.ts"
 
 const SUPERVISOR = 2
 
-/** What the kernel does: forks, new sessions, and ends after which the first process adopts. */
+/** The kernel's acts: forks, new sessions, and ends after which the first process adopts the children. */
 const history = fc.array(
   fc.record({
     what: fc.constantFrom("fork", "fork", "setsid", "end", "vanish"),
@@ -47,7 +47,7 @@ const play = (steps: readonly { what: string; who: number }[]) => {
   return { entries, pids: [...entries.map(({ pid }) => pid), ...unseen], next }
 }
 
-it("[R2.14] gives each tree the same members and suspects as all processes would", () => {
+it("[R2.14] a census gives each tree the members and suspects that the list of all processes gives", () => {
   fc.assert(
     fc.property(history, (steps) => {
       const { entries, pids, next } = play(steps)

@@ -33,7 +33,7 @@ const MARKS = [
 const orphans = (...entries: ProcessEntry[]) =>
   orphansOf([...SANDBOX, ...entries], { supervisorPid: SUPERVISOR, firstPid: FIRST })
 
-/** The pids of those that are left. */
+/** The pids of the left processes. */
 const left = (entries: ProcessEntry[], marks: Record<number, string> = {}, boot: number[] = []) =>
   leftOf(orphans(...entries), {
     firstPid: FIRST,
@@ -46,7 +46,7 @@ const left = (entries: ProcessEntry[], marks: Record<number, string> = {}, boot:
   }).map(({ pid }) => pid)
 
 describe("orphans that hid their origin", () => {
-  it("have no mark, nor has a parent of theirs, and are in no session of a child of the supervisor", () => {
+  it("have no mark, no marked parent, and no session of a child of the supervisor", () => {
     const hidden = entry(20, FIRST)
     const others = [entry(22, FIRST), entry(23, 22), entry(24, FIRST, { sessionId: TERMINAL })]
     const found = hiddenOf(orphans(hidden, entry(21, 20), entry(25, TERMINAL), ...others), {
@@ -62,7 +62,7 @@ describe("orphans", () => {
   it("hang below the first process, and not below the supervisor", () => {
     const found = orphans(
       ...[entry(20, FIRST), entry(21, 20), entry(22, AGENT), entry(23, 22)],
-      // Entered from outside: nobody in the sandbox started it.
+      // A process that entered from outside: none in the sandbox started it.
       ...[entry(24, 0), entry(25, 24)],
     )
     expect(found.map(({ pid }) => pid)).toEqual([20, 21])
@@ -77,12 +77,12 @@ describe("orphans", () => {
     expect(found.map(({ pid }) => pid)).toEqual([22])
   })
 
-  it("are found, too, where pids that were used again seem to be each other's parents", () => {
+  it("are searched to an end where reused pids seem to be each other's parents", () => {
     expect(orphans(entry(20, 21), entry(21, 20), entry(22, 22))).toEqual([])
   })
 })
 
-describe("what is left", () => {
+describe("a left process", () => {
   it.each(["prompt-7-x", "agent-7-x", "terminal-7-x"])("carries a mark like %s", (mark) => {
     expect(left([entry(20, FIRST)], { 20: mark })).toEqual([20])
   })
@@ -105,13 +105,13 @@ describe("what is left", () => {
     expect(left(inSession, { 20: "agent-7-a" })).toEqual([20, 21])
   })
 
-  it("without a mark is what its parent is", () => {
+  it("without a mark counts like its parent", () => {
     const entries = [entry(20, FIRST), entry(21, 20), entry(30, FIRST), entry(31, 30)]
     expect(left(entries, { 20: "prompt-7-x", 30: "7-x" })).toEqual([20, 21])
     expect(left([entry(20, FIRST), entry(21, 20)], {}, [20])).toEqual([])
   })
 
-  it("is also what nobody can tell the origin of, unless it is as old as the boot", () => {
+  it("may be of unknown origin, unless it is as old as the boot", () => {
     expect(left([entry(20, FIRST), entry(21, FIRST)], {}, [20])).toEqual([21])
   })
 })

@@ -5,7 +5,7 @@ import type { ProcessEntry } from "./proc.ts"
 const SUPERVISOR_PID = 10
 const root = { pid: 20, startTicks: 100 }
 
-/** An orphan of the tree unless it says otherwise. */
+/** Makes an orphan of the tree, unless `more` says otherwise. */
 const entry = (pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => ({
   pid,
   parentPid: 1,
@@ -17,7 +17,10 @@ const entry = (pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => (
   ...more,
 })
 
-/** One look: who was in the list, of them those that were gone or dead when looked at, and those with the mark. */
+/**
+ * One look: the listed processes, those that vanished before they were read, those with the mark, and those gone
+ * before their mark was read.
+ */
 interface Scene {
   readonly entries: readonly ProcessEntry[]
   readonly vanished?: readonly number[]
@@ -43,16 +46,16 @@ const see = async (...scenes: Scene[]) => {
 const stranger = entry(5, { startTicks: 1 })
 
 describe("findMembers", () => {
-  it("believes a second quiet look that there is nobody", async () => {
+  it("returns none after a second look without a find", async () => {
     expect(await see({ entries: [stranger] })).toEqual({ found: [], looks: 2 })
   })
 
-  it("takes the first look in which it finds someone", async () => {
+  it("returns the members of the first look that finds any", async () => {
     const scene = { entries: [stranger, entry(30)], marked: [30] }
     expect(await see(scene)).toEqual({ found: [30], looks: 1 })
   })
 
-  it("finds the child of one that forked and ended while the list was read", async () => {
+  it("finds the child of a process that forked and ended while the list was read", async () => {
     const forked = { entries: [stranger], vanished: [30] }
     expect(await see(forked, { entries: [stranger, entry(31)], marked: [31] })).toEqual({
       found: [31],
@@ -60,7 +63,7 @@ describe("findMembers", () => {
     })
   })
 
-  it("finds it also when that happens a second time, or leaves a zombie", async () => {
+  it("finds the child also when that happens twice, or leaves a zombie", async () => {
     const once = { entries: [stranger], vanished: [30] }
     const twice = { entries: [stranger, entry(31, { state: "Z" })] }
     expect(await see(once, twice, { entries: [stranger, entry(32)], marked: [32] })).toEqual({
@@ -69,19 +72,19 @@ describe("findMembers", () => {
     })
   })
 
-  it("finds the child of one that ended before its mark was read", async () => {
+  it("finds the child of a process that ended before its mark was read", async () => {
     const ended = { entries: [stranger, entry(30)], gone: [30] }
     const quiet = { entries: [stranger] }
     const child = { entries: [stranger, entry(31)], marked: [31] }
     expect(await see(quiet, ended, child)).toEqual({ found: [31], looks: 3 })
   })
 
-  it("does not look again for those that it knows to have ended", async () => {
+  it("does not look a third time for processes that it knows to have ended", async () => {
     const scene = { entries: [stranger, entry(30, { state: "Z" })], vanished: [31] }
     expect(await see(scene)).toEqual({ found: [], looks: 2 })
   })
 
-  it("gives in where it never gets quiet", async () => {
+  it("gives up after ten looks where processes vanish in each", async () => {
     const restless = Array.from({ length: 99 }, (_, n) => ({
       entries: [stranger],
       vanished: [n + 50],

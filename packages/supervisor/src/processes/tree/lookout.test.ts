@@ -26,11 +26,11 @@ const start = async (script: string): Promise<Launched> => {
   return launched
 }
 
-/** One that ended, and left another which escaped from it. */
+/** A script that leaves a process which escaped from it, and ends. */
 const LEFT = "setsid sh -c 'setsid sleep 1000 & echo up' & wait"
 
 describe("Lookout", () => {
-  it("[R2.14] ends each tree and none of the others, though all look at once", async () => {
+  it("[R2.14] ends each tree and no other, though all are looked for at once", async () => {
     const lookout = new Lookout(undefined, calm)
     const ended = await Promise.all(Array.from({ length: 8 }, () => start(LEFT)))
     const kept = await Promise.all([start(LEFT), start("echo up; exec sleep 1000")])
@@ -44,7 +44,7 @@ describe("Lookout", () => {
     for (const { output } of [...ended, ...kept]) output.close()
   })
 
-  it("waits until there is nothing more urgent, but not for ever", async () => {
+  it("does not wait for ever for urgent work to end", async () => {
     const urgent = Promise.withResolvers<void>()
     const tree = await start("echo up")
     await tree.exited

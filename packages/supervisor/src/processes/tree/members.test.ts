@@ -20,7 +20,7 @@ const pidsOf = (entries: ProcessEntry[]) => entries.map(({ pid }) => pid).sort((
 const unmarked = () => false
 
 describe("membersOf", () => {
-  it("finds descendants, the session, the group and the marked with theirs", () => {
+  it("finds descendants, the session, the group, and marked processes with their descendants", () => {
     const entries = [
       ...[SUPERVISOR, rootEntry, entry(21, 20), entry(22, 21, { groupId: 22, sessionId: 22 })],
       ...[entry(30, 1, { sessionId: 20 }), entry(31, 1, { groupId: 20 })],
@@ -30,7 +30,7 @@ describe("membersOf", () => {
     expect(pidsOf(found)).toEqual([20, 21, 22, 30, 31, 40, 41])
   })
 
-  it("leaves out zombies, and what is older than the root", () => {
+  it("leaves out zombies, and processes older than the root", () => {
     const entries = [
       rootEntry,
       entry(21, 20, { state: "Z" }),
@@ -47,7 +47,7 @@ describe("membersOf", () => {
 })
 
 describe("suspectsOf", () => {
-  it("suspects what is adopted by the first process and not older, and nobody below the supervisor", () => {
+  it("suspects processes that the first process adopted and that are not older than the root, and none below the supervisor", () => {
     const entries = [
       ...[SUPERVISOR, rootEntry, entry(21, 20), entry(60, 10), entry(61, 60)],
       ...[entry(40, 1), entry(41, 40), entry(42, 1, { state: "Z" })],
@@ -56,7 +56,7 @@ describe("suspectsOf", () => {
     expect(pidsOf(suspectsOf(root, entries, SUPERVISOR.pid))).toEqual([40, 41])
   })
 
-  it("never looks twice at a member, whatever the forest", () => {
+  it("suspects no member, whatever the forest", () => {
     const forest = fc.uniqueArray(
       fc.record({
         pid: fc.integer({ min: 2, max: 30 }),
@@ -82,7 +82,7 @@ describe("suspectsOf", () => {
   })
 })
 
-/** Each has one parent, so there is no circle unless a chain is longer than the list. */
+/** Tells whether no process is its own ancestor: a chain of parents longer than the list is a circle. */
 const isForest = (entries: readonly ProcessEntry[]): boolean => {
   const parents = new Map(entries.map(({ pid, parentPid }) => [pid, parentPid]))
   return entries.every(({ pid }) => {

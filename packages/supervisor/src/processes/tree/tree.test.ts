@@ -56,7 +56,7 @@ describe("endTree", () => {
     await expectNothingLeft(launched)
   })
 
-  it("[R2.14] kills what ignores SIGTERM, after the grace", async () => {
+  it("[R2.14] kills processes that ignore SIGTERM, after the grace", async () => {
     const launched = await startTree(
       `trap "" TERM; sh -c 'trap "" TERM; echo up; while :; do sleep 1000; done' & wait`,
     )
@@ -82,7 +82,7 @@ describe("endTree", () => {
     await expectNothingLeft(launched)
   })
 
-  it("[R2.14] finds those that left the group, the session and their parent", async () => {
+  it("[R2.14] finds processes that left the group, the session and their parent", async () => {
     const launched = await startTree(
       `setsid sh -c 'sleep 1000 & echo $! > ${directory}/pid' &
        wait; setsid sleep 1001 & set -m; sleep 1002 & echo up; wait`,
@@ -93,7 +93,7 @@ describe("endTree", () => {
     await expectNothingLeft(launched)
   })
 
-  it("[R2.14] finds them also when the process itself has long ended", async () => {
+  it("[R2.14] finds such processes also when their root has long ended", async () => {
     const launched = await startTree(
       "setsid sh -c 'sleep 1000 & sleep 1001 &'; sleep 1002 & echo up",
     )
@@ -103,7 +103,7 @@ describe("endTree", () => {
     await expectNothingLeft(launched)
   })
 
-  it("[R2.14] finds one with an empty environment as long as it is in the session", async () => {
+  it("[R2.14] finds a process with an empty environment as long as it is in the session", async () => {
     const launched = await startTree("(env -i sleep 1003 &) ; echo up")
     await launched.exited
     expect(await end(launched)).toEqual({ asked: 1, killed: 0, left: [] })
@@ -118,7 +118,7 @@ describe("endTree", () => {
     await expectNothingLeft(launched)
   })
 
-  it("[R2.14] finds one that execs all the time, and so has no environment now and then", async () => {
+  it("[R2.14] finds a process that execs all the time, and so has no environment now and then", async () => {
     await writeFile(join(directory, "again"), '#!/bin/sh\nexec "$0"\n', { mode: 0o755 })
     const launched = await startTree("setsid sh -c './again &'; echo up")
     await launched.exited
@@ -142,7 +142,7 @@ describe("endTree", () => {
     await expectNothingLeft(launched)
   })
 
-  it("touches no other process, and is quick when there is nothing to end", async () => {
+  it("ends no other process, and none when there is nothing to end", async () => {
     const launched = await startTree("echo up")
     const neighbour = await startTree("setsid sh -c 'sleep 1000 &'; echo up; sleep 1000")
     await launched.exited
@@ -153,7 +153,7 @@ describe("endTree", () => {
   })
 })
 
-/** Runs a script of this folder in a process of its own, and parses what it prints. */
+/** Runs a script of this folder in a process of its own, and parses its output. */
 const runFixture = async (prefix: string[], name: string): Promise<Record<string, unknown>> => {
   const fixture = fileURLToPath(new URL(`./testing/${name}.ts`, import.meta.url))
   const [file, ...args] = [...prefix, process.execPath, "--conditions=source", fixture]
@@ -164,8 +164,8 @@ const runFixture = async (prefix: string[], name: string): Promise<Record<string
 }
 
 requires("root").describe("a supervisor that may not trace", () => {
-  it("[R2.14] finds what its user's processes left behind, through a helper of that user", async () => {
-    // What a sandbox's supervisor does not have either; the kernel takes each of them for a right to look.
+  it("[R2.14] finds processes that its user's processes left behind, through a helper of that user", async () => {
+    // A sandbox's supervisor lacks these capabilities, too. Each of them would let it read other users' processes.
     const rights = "-sys_ptrace,-perfmon,-sys_admin"
     const dropped = ["setpriv", `--inh-caps=${rights}`, `--bounding-set=${rights}`]
     expect(await runFixture(dropped, "without-trace")).toEqual({
@@ -176,9 +176,9 @@ requires("root").describe("a supervisor that may not trace", () => {
   })
 })
 
-// A machine that gives out network namespaces gives out those of pids as well.
+// A machine that allows network namespaces allows pid namespaces as well.
 requires("root", "tini", "networkNamespaces").describe("a sandbox of its own", () => {
-  it("[R2.14] ends everything but the first process and itself, also what hid its origin", async () => {
+  it("[R2.14] ends everything but the first process and itself, also a process that hid its origin", async () => {
     const sandbox = ["unshare", "--pid", "--fork", "--mount-proc", "tini", "--"]
     expect(await runFixture(sandbox, "sandbox")).toEqual({
       hidden: true,
@@ -191,8 +191,8 @@ requires("root", "tini", "networkNamespaces").describe("a sandbox of its own", (
   })
 })
 
-describe("outside of a sandbox", () => {
-  it("never takes the machine's processes for its own", async () => {
+describe("a supervisor outside of a sandbox", () => {
+  it("does not take the machine's processes for its own", async () => {
     const { ownPidNamespace } = await import("./pid-namespace.ts")
     expect(ownPidNamespace()).toBeUndefined()
   })

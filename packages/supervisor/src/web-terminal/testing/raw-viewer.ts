@@ -29,7 +29,7 @@ export const rawConnection = async (port: number): Promise<Socket> => {
   return socket
 }
 
-/** A viewer that has a terminal and reads nothing more. */
+/** Opens a viewer that has a terminal and reads nothing more. */
 export const rawViewer = async (port: number): Promise<Socket> => {
   const socket = await rawConnection(port)
   socket.write(upgradeOf(port))

@@ -40,7 +40,7 @@ describe("a message to a Codex that is held", () => {
     },
   )
 
-  it("changes no permission of a thread, and lets a turn go on after a refusal", () => {
+  it("does not change a thread's permissions, and lets a turn go on after a refusal", () => {
     const params = { ...loose, threadId: "t", collaborationMode: "plan" }
     expect(hold({ method: "thread/settings/update", params })).toEqual({
       method: "thread/settings/update",

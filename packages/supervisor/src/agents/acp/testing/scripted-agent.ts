@@ -129,7 +129,7 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
   close: async (turn) => {
     spawn("sleep", ["1000"])
     const closed = Number(turn.what)
-    // Its input is closed when its client hears of it, so that nothing is written that it never reads.
+    // The input is closed before the client hears of it, so that the client writes nothing that is never read.
     if (closed === 0) closeSync(closed)
     await say(turn, "closing")
     if (closed !== 0) closeSync(closed)
@@ -170,7 +170,7 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
     )
     await say(turn, String(opened.filter(({ status }) => status === "fulfilled").length))
   },
-  /** Reports a tool call whose input is nested that deep. */
+  /** Reports a tool call whose input is nested to a given depth. */
   nest: async (turn) => {
     const depth = Number(turn.what)
     const told = JSON.stringify({

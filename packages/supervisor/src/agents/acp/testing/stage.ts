@@ -22,7 +22,7 @@ export interface StageOptions extends Partial<Omit<AcpOptions, "environment">> {
   readonly user?: User
   readonly keys?: Readonly<Record<string, string>>
   readonly environment?: Readonly<Record<string, string>>
-  /** Of the restarts of its process. */
+  /** Clock for the restarts of the agent's process. */
   readonly restartClock?: Clock
 }
 

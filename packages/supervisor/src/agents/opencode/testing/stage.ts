@@ -40,7 +40,7 @@ export interface StageOptions extends Partial<OpenCodeOptions> {
   readonly instead?: string
   /** Further configuration of OpenCode. */
   readonly config?: object
-  /** Of the restarts of its process. */
+  /** Clock for the restarts of the agent's process. */
   readonly restartClock?: Clock
 }
 
@@ -96,7 +96,7 @@ export const makeStage = async (
     const environment = readFileSync(`/proc/${pid}/environ`, "latin1")
     const [, password = ""] = /OPENCODE_SERVER_PASSWORD=([^\0]*)\0/.exec(environment) ?? []
     const log = readFileSync(join(logs, "opencode.log"), "utf8")
-    // Of its last life, if it had several.
+    // The port of its last process, if there were several.
     const port = Number([...log.matchAll(/127\.0\.0\.1:(\d+)/g)].at(-1)?.[1])
     return new Client({ port, password })
   }
