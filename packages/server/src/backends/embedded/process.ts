@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs"
 import { z } from "zod"
+import { isRunning, readStat } from "../../host/process-stat.ts"
 
 /**
  * The lasting identity of a process: a pid is used again, but not with the same start time in the same boot of the
@@ -19,7 +20,7 @@ export type ProcessIdentity = z.infer<typeof ProcessIdentity>
  */
 export const identifyProcess = (pid: number): ProcessIdentity | undefined => {
   const stat = readStat(pid)
-  if (stat === undefined || stat.state === "Z" || stat.state === "X") return undefined
+  if (stat === undefined || !isRunning(stat)) return undefined
   return { pid, startTicks: stat.startTicks, bootId: readBootId() }
 }
 
@@ -36,20 +37,6 @@ export const signalProcess = (identity: ProcessIdentity, signal: NodeJS.Signals)
     return true
   } catch {
     return false
-  }
-}
-
-/** Parses /proc/PID/stat. The name in its second field may hold spaces and parentheses, so it is cut off first. */
-export const parseStat = (stat: string): { state: string; startTicks: number } => {
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return { state: fields[0] ?? "?", startTicks: Number(fields[19]) }
-}
-
-const readStat = (pid: number) => {
-  try {
-    return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"))
-  } catch {
-    return undefined
   }
 }
 

@@ -1,22 +1,11 @@
-import { readdir, readFile } from "node:fs/promises"
-import { join } from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
-import { SandboxId } from "@berth/protocol/ids"
-import { z } from "zod"
+import type { SandboxId } from "@berth/protocol/ids"
 import { readFreeSpace } from "../../host/free-space.ts"
-import {
-  clear,
-  findGroups,
-  type Group,
-  goOn,
-  halt,
-  isHalted,
-  kill,
-  pidsOf,
-} from "../../host/halt.ts"
+import { clear, findGroups, type Group, goOn, halt, isHalted, kill } from "../../host/halt.ts"
 import type { Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
+import { groupsOf, namesOf, processesOf } from "../state/groups.ts"
 
 export interface RescueParts {
   readonly dataDir: string
@@ -94,13 +83,6 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
     }
   }
 
-  const groupsOf = async (sandboxes: ReadonlySet<SandboxId>): Promise<OwnedGroup[]> => {
-    const names = await namesOf(dataDir)
-    const own = [...names].flatMap(([name, of]) => (sandboxes.has(of) ? [name] : []))
-    const groups = await findGroups(new Set(own))
-    return groups.map((group) => ({ ...group, sandbox: names.get(group.name) as SandboxId }))
-  }
-
   const rescue: Rescue = {
     onHalt: () => {},
     get isHalted() {
@@ -146,27 +128,18 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
       }
     },
     isFull: () => isFull(dataDir),
-    end: async (sandbox) => await kill(await groupsOf(new Set([sandbox]))),
+    end: async (sandbox) => await kill(await groupsOf(dataDir, new Set([sandbox]))),
     hold: async (sandbox) => {
-      await haltGroups(await groupsOf(new Set([sandbox])))
+      await haltGroups(await groupsOf(dataDir, new Set([sandbox])))
     },
     clear: async (sandbox) => {
-      const groups = await groupsOf(new Set([sandbox]))
+      const groups = await groupsOf(dataDir, new Set([sandbox]))
       for (const { directory } of groups) halted.delete(directory)
       await clear(groups)
     },
-    pidsOf: async (sandboxes) => {
-      const pids = new Map<SandboxId, number[]>()
-      for (const group of await groupsOf(sandboxes))
-        pids.set(group.sandbox, [...(pids.get(group.sandbox) ?? []), ...(await pidsOf(group))])
-      return pids
-    },
+    pidsOf: (sandboxes) => processesOf(dataDir, sandboxes),
   }
   return rescue
-}
-
-interface OwnedGroup extends Group {
-  readonly sandbox: SandboxId
 }
 
 /** The rescue where nobody watches the disk. */
@@ -199,32 +172,3 @@ export const isDiskFull = (thrown: unknown): boolean => {
 }
 
 const FULL_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"])
-
-/** The note that a backend leaves beside the sandbox's files: the engine's name for the sandbox. */
-const Note = z.object({ engineId: z.string() })
-
-/** The names of the cgroups of this installation's sandboxes, with the sandbox of each. */
-const namesOf = async (dataDir: string): Promise<Map<string, SandboxId>> => {
-  const names = new Map<string, SandboxId>()
-  for (const backend of await namesIn(dataDir)) {
-    const root = join(dataDir, backend, "sandboxes")
-    for (const name of await namesIn(root)) {
-      const sandbox = SandboxId.safeParse(name)
-      if (!sandbox.success) continue
-      names.set(sandbox.data, sandbox.data)
-      const engineId = await engineIdOf(join(root, name, "note"))
-      if (engineId !== undefined) names.set(engineId, sandbox.data)
-    }
-  }
-  return names
-}
-
-const engineIdOf = async (note: string): Promise<string | undefined> => {
-  try {
-    return Note.parse(JSON.parse(await readFile(note, "utf8"))).engineId
-  } catch {
-    return undefined
-  }
-}
-
-const namesIn = (directory: string): Promise<string[]> => readdir(directory).catch(() => [])
