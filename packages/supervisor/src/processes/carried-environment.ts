@@ -1,4 +1,4 @@
-import { MARK_VARIABLE } from "./tree/mark.ts"
+import { MARK_VARIABLE } from "@berth/protocol/process-mark"
 
 /** Prefix of carried variables. No program reads variables of such names, unlike NODE_OPTIONS or LD_PRELOAD. */
 const PREFIX = "BERTH_CARRIED_"

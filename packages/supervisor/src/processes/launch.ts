@@ -1,9 +1,11 @@
 import type { ChildProcess } from "node:child_process"
 import { statSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
+import type { PromptId } from "@berth/protocol/ids"
+import { MARK_VARIABLE, type Origin } from "@berth/protocol/process-mark"
 import type { Pipes } from "./output/pipes.ts"
 import { spawn } from "./spawn.ts"
-import { MARK_VARIABLE, newMark, type Origin } from "./tree/mark.ts"
+import { newMark } from "./tree/mark.ts"
 import { readProcess } from "./tree/proc.ts"
 import { ProcessTree } from "./tree/tree.ts"
 import type { User } from "./user.ts"
@@ -26,6 +28,8 @@ export interface Launch {
   readonly becomesUser?: boolean
   /** Set if processes that it leaves running are somebody's work. */
   readonly origin?: Origin
+  /** The prompt that the process is for, if it is for one alone. */
+  readonly prompt?: PromptId
 }
 
 export interface LaunchOptions {
@@ -85,7 +89,7 @@ const start = async <Streams>(
   { stdio, connect }: Wiring<Streams>,
 ): Promise<Started & Streams> => {
   const [file, ...args] = what.command
-  const mark = newMark(what.origin)
+  const mark = newMark(what.origin, what.prompt)
   const child = await spawned(() =>
     spawn(file, args, {
       cwd: what.cwd,

@@ -69,6 +69,7 @@ const run = async (
         cwd,
         user,
         origin: "prompt",
+        prompt,
         deadlineMs: MAX_PROMPT_MS,
         stopGraceMs: STOP_GRACE_MS,
         keepBackground: true,

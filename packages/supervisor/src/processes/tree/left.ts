@@ -1,4 +1,4 @@
-import { originOf } from "./mark.ts"
+import { originOf } from "@berth/protocol/process-mark"
 import { isRunning, type ProcessEntry } from "./proc.ts"
 
 export interface Around {

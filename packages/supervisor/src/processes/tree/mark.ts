@@ -1,30 +1,15 @@
 import { readFile } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
+import type { PromptId } from "@berth/protocol/ids"
+import { MARK_VARIABLE, markOf, type Origin } from "@berth/protocol/process-mark"
 import { becomingUser, OWN_PROGRAM_FLAGS } from "../own-program.ts"
 import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 import { isRunning, parseStat } from "./proc.ts"
 
-/**
- * The variable with the mark, in the environment of every process that the supervisor starts, and so of its
- * descendants.
- */
-export const MARK_VARIABLE = "BERTH_PROCESS"
-
-/** The starter of a process, if the processes that it leaves are somebody's work and would be lost with the sandbox. */
-export type Origin = "prompt" | "agent" | "terminal"
-
-/**
- * Makes a mark for each start, beginning with the origin if there is one. It need not be secret: a process that forges
- * one is only ended with that tree, or counted as if that origin had started it.
- */
-export const newMark = (origin?: Origin): string => {
-  const own = `${process.pid}-${process.hrtime.bigint().toString(36)}`
-  return origin === undefined ? own : `${origin}-${own}`
-}
-
-export const originOf = (mark: string | undefined): Origin | undefined =>
-  /^(prompt|agent|terminal)-/.exec(mark ?? "")?.[1] as Origin | undefined
+/** Makes a mark for each start. */
+export const newMark = (origin?: Origin, prompt?: PromptId): string =>
+  markOf(`${process.pid}-${process.hrtime.bigint().toString(36)}`, origin, prompt)
 
 /**
  * Time limit for reading environments. A process that holds its memory's lock makes the reader wait; others are read

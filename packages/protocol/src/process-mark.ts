@@ -1,0 +1,32 @@
+import type { PromptId } from "./ids.ts"
+
+/*
+ * The mark of a process, by which the supervisor finds what came from it, and the server whose work it is where the
+ * supervisor does not answer. It loads no schemas, for the supervisor's sake.
+ */
+
+/**
+ * The variable with the mark, in the environment of every process that the supervisor starts, and so of its
+ * descendants.
+ */
+export const MARK_VARIABLE = "BERTH_PROCESS"
+
+/** The starter of a process, if the processes that it leaves are somebody's work and would be lost with the sandbox. */
+export type Origin = "prompt" | "agent" | "terminal"
+
+/**
+ * Makes the mark of a start, beginning with the origin if there is one, and ending with the prompt that the process is
+ * for, if it is for one alone. It need not be secret: a process that forges one is only ended with that tree, or counted
+ * as if that origin had started it.
+ */
+export const markOf = (start: string, origin?: Origin, prompt?: PromptId): string =>
+  [origin, start, prompt].filter((part) => part !== undefined).join("-")
+
+export const originOf = (mark: string | undefined): Origin | undefined =>
+  /^(prompt|agent|terminal)-/.exec(mark ?? "")?.[1] as Origin | undefined
+
+/** Matches the marks of the processes that one prompt has for itself. */
+export const marksOfPrompt = (prompt: PromptId): string => `prompt-.*-${prompt}`
+
+/** Matches the marks of the agent's processes, which work for every prompt of the sandbox. */
+export const MARKS_OF_AGENT = "agent-.*"
