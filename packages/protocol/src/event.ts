@@ -32,6 +32,7 @@ export type Todo = z.infer<typeof Todo>
 
 /** The content of a session's event, in one vocabulary for every agent. */
 export const EventBody = z.discriminatedUnion("type", [
+  /** More may be told of a prompt after its end, where its sandbox did not answer when it was stopped. */
   event("prompt.state", { prompt: PromptId, state: PromptState, reason: z.string().optional() }),
   /** A prompt does not run yet, or its sandbox is not reached: sent when the reason changes. `waitsFor` has it, too. */
   event("prompt.waiting", { prompt: PromptId, code: z.string(), message: z.string() }),

@@ -32,8 +32,9 @@ export type OpenAsk = z.infer<typeof OpenAsk>
  */
 export const PromptWait = z.object({
   /**
-   * `prompt.earlier`: another prompt of the session comes first. `sandbox.starting`: its sandbox is made or replaced.
-   * `sandbox.booting`: the boot has not come to its end. Otherwise the code of the error that the last attempt met.
+   * `prompt.earlier`: another prompt of the session comes first, or was stopped and may still run. `sandbox.starting`:
+   * its sandbox is made or replaced. `sandbox.booting`: the boot has not come to its end. Otherwise the code of the
+   * error that the last attempt met.
    */
   code: z.string(),
   message: z.string(),

@@ -73,11 +73,14 @@ export const startSandboxes = (start: SandboxesStart) => {
         "recovering a sandbox failed; it is tried again",
       )
     note({ backend: backend.name })
-    const [{ openLayers }, { openLinks }, { openRecords }] = await Promise.all([
-      import("./layers/open.ts"),
-      import("./sandboxes/state/links.ts"),
-      import("./sandboxes/state/records.ts"),
-    ])
+    const [{ openLayers }, { openEndProcesses }, { openListerOf }, { openLinks }, { openRecords }] =
+      await Promise.all([
+        import("./layers/open.ts"),
+        import("./sandboxes/requests/end-processes.ts"),
+        import("./sandboxes/state/groups.ts"),
+        import("./sandboxes/state/links.ts"),
+        import("./sandboxes/state/records.ts"),
+      ])
     const layers = await openLayers({
       root: join(dataDir, "layers"),
       idBase: backend.idBase,
@@ -128,6 +131,8 @@ export const startSandboxes = (start: SandboxesStart) => {
       store: start.store,
       keepEventsMs: start.keepEventsMs,
       sessionKeepMs: start.sessionKeepMs,
+      endProcesses: openEndProcesses(openListerOf(dataDir)),
+      at: start.at ?? (() => {}),
     })
     closeSandboxes = async () => {
       await sessions.closeAll()

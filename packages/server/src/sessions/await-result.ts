@@ -7,18 +7,22 @@ import type { Bells } from "../events/bells.ts"
 import { abortable } from "../host/abortable.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import { attachmentPath } from "./deliver.ts"
+import { type EnforceStopParts, openEnforceStop, type StopLimits } from "./enforce-stop.ts"
 import { errorOf } from "./failures.ts"
 import { firstOf } from "./first-of.ts"
+import type { Talk } from "./hindrance.ts"
 import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
-import type { AssignedPrompt, PendingPrompt } from "./rows.ts"
+import { type AssignedPrompt, isPending, type OpenPrompt, openNow } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import type { Waits } from "./waits.ts"
-import { openWatchOver, type Talk, type WatchLimits } from "./watch-over.ts"
+import { openWatchOver, type WatchLimits } from "./watch-over.ts"
 
 export interface AwaitResultParts {
   readonly stored: Pick<Stored, "rows" | "changes">
   readonly sandboxes: Pick<Sandboxes, "kept" | "gone" | "giveUp" | "haltOf">
+  readonly endProcesses: EnforceStopParts["endProcesses"]
   readonly waits: Waits
   /** Rings when something has changed for a session's prompts. */
   readonly bells: Bells<SessionId>
@@ -29,8 +33,17 @@ export interface AwaitResultParts {
     work: () => Promise<Result>,
     signal: AbortSignal,
   ) => Promise<Result | undefined>
+  readonly at: FailPoint
+  readonly limits: ResultLimits
+}
+
+export interface ResultLimits {
+  /** How long the event of a prompt's end may take after the sandbox's answer that the prompt has ended. */
   readonly toldWithinMs: number
-  readonly limits: WatchLimits
+  /** A sandbox that has taken a stop is asked again after this long: it may have fallen silent since. */
+  readonly askAgainMs: number
+  readonly watch: WatchLimits
+  readonly stop: StopLimits
 }
 
 const SANDBOX_ENDED: PromptResult = {
@@ -44,11 +57,15 @@ const SANDBOX_ENDED: PromptResult = {
  */
 export type Hold = () => Promise<void>
 
-/** Sends a sandbox its prompt, and resolves when the end of the prompt is stored. */
+/**
+ * Sends a sandbox its prompt, and resolves when the prompt is over: its end is stored, and it does not run any more.
+ * Resumes a prompt that an earlier server gave to the sandbox, also one that was stopped without the sandbox's word.
+ */
 export const openAwaitResult = (parts: AwaitResultParts) => {
-  const { stored, sandboxes, bells, log, toldWithinMs } = parts
+  const { stored, sandboxes, bells, log, limits } = parts
   const { rows, changes } = stored
-  const watchOver = openWatchOver(parts)
+  const watchOver = openWatchOver({ ...parts, limits: limits.watch })
+  const enforceStop = openEnforceStop({ ...parts, limits: limits.stop })
 
   /** Sends the prompt, and again after every break: a repeat changes nothing. */
   const converse = async (
@@ -59,6 +76,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
   ): Promise<void> => {
     const { id, session, sandbox } = prompt
     let isStarted = false
+    let isStopTaken = false
     let standing: PromptStanding = { state: "unknown" }
     await held(hold, talk, signal)
     // The wait comes before the check for a stop, so that a stop that is asked for while the sandbox is not reached
@@ -66,14 +84,14 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     await reached(sandbox, signal)
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
       const rung = bells.next(session, signal)
-      const now = await currently(prompt)
+      const now = await openNow(rows, prompt)
       if (now === undefined || signal.aborted) return
       try {
-        if (now.isStopRequested && !talk.isStopTaken) {
+        if (now.isStopRequested && !isStopTaken) {
           talk.isSettled = false
           standing = await abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
           if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
-          talk.isStopTaken = true
+          isStopTaken = true
         } else if (!isStarted && !now.isStopRequested) {
           const kept = sandboxes.kept(sandbox)
           standing = await abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
@@ -84,8 +102,8 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)
-        if (error.code === "bridge.refused" && error.details.code === "internal")
-          return await parts.fail(id, error)
+        const isRefused = error.code === "bridge.refused" && error.details.code === "internal"
+        if (isRefused && isPending(now.state)) return await parts.fail(id, error)
         log.debug(
           { op: "prompt.start", prompt: id, sandbox, err: error },
           "sending the prompt to its sandbox failed; retrying",
@@ -95,9 +113,11 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
         await pause(waitMs, undefined, { signal }).catch(() => {})
         continue
       }
-      if (standing.state !== "ended") await rung
-      else if (await isSilentFor(toldWithinMs, rung, signal))
-        return await changes.end(id, standing.result)
+      if (standing.state === "ended") {
+        if (await isSilentFor(limits.toldWithinMs, rung, signal))
+          return await changes.end(id, standing.result)
+      } else if (!isStopTaken) await rung
+      else if (await isSilentFor(limits.askAgainMs, rung, signal)) isStopTaken = false
     }
   }
 
@@ -117,11 +137,11 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
 
   const endWithSandbox = async (
     { id, session, sandbox }: AssignedPrompt,
-    talk: Talk,
     signal: AbortSignal,
   ): Promise<void> => {
     await parts.keepTrying(session, () => sandboxes.gone(sandbox, signal), signal)
-    if (!signal.aborted) await changes.end(id, talk.end)
+    // When the sandbox is gone, all its events are stored.
+    if (!signal.aborted) await changes.end(id, SANDBOX_ENDED)
   }
 
   /**
@@ -134,33 +154,19 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     } catch {}
   }
 
-  /** The prompt as the store has it; undefined: it has ended. */
-  const currently = async ({ id, session }: PendingPrompt): Promise<PendingPrompt | undefined> => {
-    const next = await rows.next(session)
-    return next?.id === id ? next : undefined
-  }
-
   return async (prompt: AssignedPrompt, hold: Hold, signal: AbortSignal): Promise<void> => {
-    const talk: Talk = {
-      isSettled: false,
-      isStopTaken: false,
-      refusal: undefined,
-      end: SANDBOX_ENDED,
-    }
-    try {
-      await firstOf(signal, [
-        (until) => converse(prompt, hold, talk, until),
-        (until) => endWithSandbox(prompt, talk, until),
-        (until) => watchOver(prompt, talk, until),
-      ])
-    } finally {
-      parts.waits.clear(prompt.id)
-    }
+    const talk: Talk = { isSettled: false, refusal: undefined }
+    await firstOf(signal, [
+      (until) => converse(prompt, hold, talk, until),
+      (until) => endWithSandbox(prompt, until),
+      (until) => watchOver(prompt, talk, until),
+      (until) => enforceStop(prompt, talk, until),
+    ])
   }
 }
 
 const startOf = (
-  { id, session, text, attachments, deadlineMs, agent }: PendingPrompt,
+  { id, session, text, attachments, deadlineMs, agent }: OpenPrompt,
   there: AgentSpec["kind"],
 ) => ({
   prompt: id,

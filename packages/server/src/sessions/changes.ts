@@ -4,12 +4,20 @@ import type { EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
 import type { CreatePrompt } from "@berth/protocol/sessions"
-import type { Transaction } from "kysely"
+import { sql, type Transaction } from "kysely"
 import type { EventLog } from "../events/log.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
 import type { Database } from "../store/database.ts"
 import type { Store } from "../store/open.ts"
-import { insertPrompt, PENDING, type StoredPrompt, sessionOf } from "./rows.ts"
+import {
+  type AssignedPrompt,
+  insertPrompt,
+  isOpen,
+  isPending,
+  PENDING,
+  type StoredPrompt,
+  sessionOf,
+} from "./rows.ts"
 
 /** The most interruptions in a row that are continued; then a person decides. */
 export const MAX_CONTINUED = 3
@@ -29,12 +37,23 @@ export interface Changes {
   /** Notes which sandbox a prompt is for, before the sandbox is told. Returns false if the prompt has been stopped. */
   assign(prompt: PromptId, sandbox: SandboxId): Promise<boolean>
   /**
-   * Applies a state that a sandbox reports, in the transaction of its events. Returns false if the prompt had ended
-   * before.
+   * Applies a state that a sandbox reports, in the transaction of its events. The end of a prompt whose stop was
+   * overdue confirms that.
    */
-  moveIn(trx: Transaction<Database>, prompt: PromptId, move: Move): Promise<boolean>
-  /** Ends a prompt without its sandbox's word. */
+  moveIn(trx: Transaction<Database>, prompt: PromptId, move: Move): Promise<void>
+  /** Ends a prompt that no longer runs, without its sandbox's word. */
   end(prompt: PromptId, result: PromptResult, before?: readonly EventBody[]): Promise<void>
+  /**
+   * Notes that the sandbox has not taken the prompt's stop, before the prompt's processes are ended for it: from here
+   * on it ends as stopped, however they end. Returns the other prompts that the sandbox's agent works on; undefined:
+   * the prompt has ended.
+   */
+  noteOverdue(prompt: Pick<AssignedPrompt, "id" | "sandbox">): Promise<PromptId[] | undefined>
+  /**
+   * Ends a prompt that its sandbox may still run. What the sandbox says of it is stored until it confirms the end, and
+   * the session's next prompt waits for that.
+   */
+  endOverdue(prompt: PromptId, reason: string): Promise<void>
   /** Stops prompts: those that still wait end, the others are marked. Resolves with all of them. */
   requestStop(session: SessionId, prompt: PromptId | undefined): Promise<PromptId[]>
   /** Closes a session to new prompts, and stops those that it has. */
@@ -75,28 +94,82 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
       bodies.map((body) => ({ session, at: now(), body })),
     )
 
-  const moveIn: Changes["moveIn"] = async (trx, prompt, { state, at, ...move }) => {
-    const reason = move.reason?.slice(0, MAX_REASON_CHARS)
-    const isStart = state === "running"
+  const moveIn: Changes["moveIn"] = async (trx, prompt, move) => {
+    if (move.state !== "running") return await endIn(trx, prompt, move, { isConfirmed: true })
     const row = await trx
       .updateTable("prompts")
-      .set(
-        isStart
-          ? { state, started_at_ms: Date.parse(at) }
-          : { state, reason: reason ?? null, ended_at_ms: Date.parse(at) },
-      )
+      .set({ state: move.state, started_at_ms: Date.parse(move.at) })
       .where("id", "=", prompt)
-      .where("state", "in", isStart ? ["queued"] : PENDING)
-      .returningAll()
+      .where("state", "=", "queued")
+      .returning("session")
       .executeTakeFirst()
-    if (row === undefined) return false
-    if (!isStart) await trx.deleteFrom("attachments").where("prompt", "=", prompt).execute()
-    const told = { prompt, state, ...(reason !== undefined && { reason }) }
-    const body = { type: "prompt.state", ...told } as const
-    await log.append(trx, [{ session: row.session, at, body }])
-    if (state === "interrupted" && row.stop_requested === 0)
-      await takeUp(trx, row.session, prompt, reason ?? "for a reason that is not known")
-    return true
+    if (row !== undefined) await tellState(trx, row.session, prompt, move)
+  }
+
+  const endIn = async (
+    trx: Transaction<Database>,
+    prompt: PromptId,
+    { state: said, reason, at }: Move,
+    { isConfirmed }: { readonly isConfirmed: boolean },
+  ): Promise<void> => {
+    const before = await trx
+      .selectFrom("prompts")
+      .select(["session", "state", "stop_requested", "stop_overdue"])
+      .where("id", "=", prompt)
+      .executeTakeFirstOrThrow()
+    if (isConfirmed && before.stop_overdue === 1)
+      await trx.updateTable("prompts").set({ stop_overdue: 0 }).where("id", "=", prompt).execute()
+    if (!isPending(before.state)) return
+    // A prompt whose processes were ended from outside for its stop fails by that alone.
+    const state = before.stop_overdue === 1 && BROKEN.has(said) ? "stopped" : said
+    await trx
+      .updateTable("prompts")
+      .set({ state, reason: clip(reason) ?? null, ended_at_ms: Date.parse(at) })
+      .where("id", "=", prompt)
+      .execute()
+    await trx.deleteFrom("attachments").where("prompt", "=", prompt).execute()
+    await tellState(trx, before.session, prompt, { state, reason, at })
+    if (state === "interrupted" && before.stop_requested === 0)
+      await takeUp(trx, before.session, prompt, clip(reason) ?? "for a reason that is not known")
+  }
+
+  const tellState = (
+    trx: Transaction<Database>,
+    session: SessionId,
+    prompt: PromptId,
+    { state, reason, at }: Move,
+  ): Promise<void> => {
+    const told = clip(reason)
+    const body = {
+      type: "prompt.state",
+      prompt,
+      state,
+      ...(told !== undefined && { reason: told }),
+    } as const
+    return log.append(trx, [{ session, at, body }])
+  }
+
+  /** Ends a prompt, unless it has ended. Resolves when that is on disk. */
+  const endDurably = async (
+    prompt: PromptId,
+    { state, reason }: PromptResult,
+    how: { readonly isConfirmed: boolean; readonly before?: readonly EventBody[] },
+  ): Promise<void> => {
+    const session = await store.durably(async (trx) => {
+      const row = await trx
+        .selectFrom("prompts")
+        .select(["session", "state"])
+        .where("id", "=", prompt)
+        .where(isOpen)
+        .executeTakeFirst()
+      if (row === undefined) return undefined
+      if (isPending(row.state)) await append(trx, row.session, how.before ?? [])
+      await endIn(trx, prompt, { state, reason, at: now() }, how)
+      return row.session
+    })
+    if (session === undefined) return
+    log.ring([session])
+    onChange(session)
   }
 
   /**
@@ -168,23 +241,21 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
 
     moveIn,
 
-    end: async (prompt, { state, reason }, before = []) => {
-      const session = await store.durably(async (trx) => {
-        const row = await trx
-          .selectFrom("prompts")
-          .select("session")
-          .where("id", "=", prompt)
+    end: (prompt, result, before = []) => endDurably(prompt, result, { isConfirmed: true, before }),
+
+    noteOverdue: ({ id, sandbox }) =>
+      store.durably(async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("prompts")
+          .set({ stop_overdue: 1 })
+          .where("id", "=", id)
           .where("state", "in", PENDING)
           .executeTakeFirst()
-        if (row === undefined) return undefined
-        await append(trx, row.session, before)
-        await moveIn(trx, prompt, { state, reason, at: now() })
-        return row.session
-      })
-      if (session === undefined) return
-      log.ring([session])
-      onChange(session)
-    },
+        return numUpdatedRows === 0n ? undefined : await othersOfAgent(trx, sandbox, id)
+      }),
+
+    endOverdue: (prompt, reason) =>
+      endDurably(prompt, { state: "stopped", reason }, { isConfirmed: false }),
 
     requestStop: (session, only) =>
       change(session, async (trx) => {
@@ -213,6 +284,32 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
 
     tell: (session, body) => change(session, (trx) => append(trx, session, [body])),
   }
+}
+
+const BROKEN: ReadonlySet<PromptState> = new Set(["failed", "interrupted"])
+
+const clip = (reason: string | undefined): string | undefined => reason?.slice(0, MAX_REASON_CHARS)
+
+/**
+ * The other prompts of the sandbox that its agent works on, and that nobody has asked to stop. A prompt for the shell
+ * has a process of its own.
+ */
+const othersOfAgent = async (
+  trx: Transaction<Database>,
+  sandbox: SandboxId,
+  prompt: PromptId,
+): Promise<PromptId[]> => {
+  const rows = await trx
+    .selectFrom("prompts")
+    .innerJoin("sessions", "sessions.id", "prompts.session")
+    .select("prompts.id")
+    .where("prompts.sandbox", "=", sandbox)
+    .where("prompts.id", "<>", prompt)
+    .where("prompts.state", "in", PENDING)
+    .where("prompts.stop_requested", "=", 0)
+    .where(sql`sessions.agent ->> '$.kind'`, "<>", "shell")
+    .execute()
+  return rows.map(({ id }) => id)
 }
 
 /** The number of interruptions in a row that led to this one, including it. */

@@ -9,7 +9,7 @@ import { agentChanged } from "./agent-changed.ts"
 import { errorOf, isEnded } from "./failures.ts"
 import type { Presence } from "./presence.ts"
 import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
-import type { PendingPrompt } from "./rows.ts"
+import type { OpenPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import type { Waits } from "./waits.ts"
 
@@ -47,7 +47,7 @@ export const openDeliver = (parts: DeliverParts) => {
   const { stored, sandboxes, presence, waits, bells } = parts
   const { rows, changes } = stored
 
-  const deliver = async (prompt: PendingPrompt, signal: AbortSignal): Promise<Use | undefined> => {
+  const deliver = async (prompt: OpenPrompt, signal: AbortSignal): Promise<Use | undefined> => {
     const { id, session } = prompt
     const ended = whenEnded(prompt, signal)
     const either = AbortSignal.any([signal, ended.signal])
@@ -85,7 +85,7 @@ export const openDeliver = (parts: DeliverParts) => {
 
   /** Uses the sandbox that the session keeps, if any: nobody who works in a sandbox is sent to another. */
   const findUse = async (
-    { id, session, workspace }: PendingPrompt,
+    { id, session, workspace }: OpenPrompt,
     signal: AbortSignal,
   ): Promise<Use> => {
     const kept = await presence.of(session)
@@ -123,7 +123,7 @@ export const openDeliver = (parts: DeliverParts) => {
 
   const offer = async (
     use: Use,
-    { id, session, workspace, agent }: PendingPrompt,
+    { id, session, workspace, agent }: OpenPrompt,
     signal: AbortSignal,
   ): Promise<Use | undefined> => {
     try {
@@ -145,7 +145,7 @@ export const openDeliver = (parts: DeliverParts) => {
   }
 
   /** Fires when the prompt waits no more, as when it is stopped. */
-  const whenEnded = ({ id, session }: PendingPrompt, signal: AbortSignal) => {
+  const whenEnded = ({ id, session }: OpenPrompt, signal: AbortSignal) => {
     const ended = new AbortController()
     const done = new AbortController()
     const watch = async () => {

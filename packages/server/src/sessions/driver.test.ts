@@ -1,18 +1,24 @@
 import { queryObjects } from "node:v8"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
-import { newId, Slug } from "@berth/protocol/ids"
+import type { Event, EventBody } from "@berth/protocol/event"
+import { newId, type PromptId, Slug } from "@berth/protocol/ids"
+import { MARKS_OF_AGENT, marksOfPrompt } from "@berth/protocol/process-mark"
+import { ConfigHash } from "@berth/protocol/sandbox"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
 import type { Kept } from "../sandboxes/keeping/kept.ts"
+import type { EndProcesses } from "../sandboxes/requests/end-processes.ts"
 import type { Use } from "../sandboxes/requests/use.ts"
 import { systemClock } from "../sandboxes/state/clock.ts"
+import { openRows as openSandboxRows } from "../sandboxes/state/rows.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
 import { type DriverParts, openDriver } from "./driver.ts"
+import type { StopLimits } from "./enforce-stop.ts"
 import { openStored, type Stored } from "./stored.ts"
 
 const log = await createLogger({
@@ -30,13 +36,45 @@ const use = {
 
 const keeping = (kept: Partial<Kept>): Kept => kept as Kept
 
+const AT = "2026-01-02T03:04:05.678Z"
+
+const delta = (prompt: PromptId, text: string): EventBody => ({
+  type: "message.delta",
+  prompt,
+  message: "m",
+  text,
+})
+const ended = (prompt: PromptId, state: "succeeded" | "failed"): EventBody => ({
+  type: "prompt.state",
+  prompt,
+  state,
+})
+const isStateOf = (body: EventBody, prompt: PromptId, state: string): boolean =>
+  body.type === "prompt.state" && body.prompt === prompt && body.state === state
+
+const succeeding = (): Kept =>
+  keeping({
+    agent: "shell",
+    connected: Promise.resolve(),
+    startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
+  })
+
+const never = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason))
+  })
+
+interface Change extends Partial<Pick<DriverParts, "endProcesses" | "at">> {
+  readonly limits?: Partial<StopLimits>
+}
+
 /** Opens a driver on a real store, in front of a sandbox in which each prompt succeeds at once. */
 const setUp = async (
   change: (stored: Stored) => Partial<Stored> = () => ({}),
   others: Partial<DriverParts["sandboxes"]> = {},
   keptBy: DriverParts["presence"]["of"] = async () => undefined,
   kind: "shell" | "opencode" = "shell",
-  limits: DriverParts["limits"] = {},
+  { limits, ...parts }: Change = {},
 ) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const whole = openStored({ store, clock: systemClock })
@@ -59,10 +97,7 @@ const setUp = async (
     useOf: async () => use,
     resume: async () => use,
     endUses: async () => {},
-    gone: (_, signal) =>
-      new Promise((_, reject) => {
-        signal.addEventListener("abort", () => reject(signal.reason))
-      }),
+    gone: (_, signal) => never(signal),
     kept: () => keeping(kept),
     haltOf: () => undefined,
     ...others,
@@ -75,8 +110,15 @@ const setUp = async (
       presence,
       clock: systemClock,
       log,
-      toldWithinMs: 50,
-      limits: { lookEveryMs: 10, tellAfterMs: 20, stopWithinMs: 50, goneWithinMs: 50, ...limits },
+      endProcesses: async () => 1,
+      at: () => {},
+      limits: {
+        toldWithinMs: 50,
+        askAgainMs: 20,
+        watch: { lookEveryMs: 10, tellAfterMs: 20 },
+        stop: { lookEveryMs: 10, stopWithinMs: 50, giveUpAfterMs: 100, ...limits },
+      },
+      ...parts,
     })
     whole.onChange(opened.wake)
     onTestFinished(() => opened.close())
@@ -94,8 +136,35 @@ const setUp = async (
   const prompts = () => whole.rows.prompts(session.id)
   const states = async () => (await prompts()).map(({ state }) => state)
   const sandboxesOf = async () => (await prompts()).map(({ sandbox }) => sandbox)
-  const stop = () => whole.changes.requestStop(session.id, undefined)
-  return { driver, restart, send, stop, states, prompts, sandboxesOf }
+  const stop = (of = session.id) => whole.changes.requestStop(of, undefined)
+  const told = async (): Promise<EventBody[]> =>
+    (await whole.log.read(session.id, 0)).map(({ json }) => (JSON.parse(json) as Event).body)
+  let said = 0
+  /** Stores what the sandbox says. */
+  const take = async (...bodies: EventBody[]): Promise<void> => {
+    const rows = openSandboxRows(store.db, systemClock)
+    if (said === 0)
+      await rows.insert({
+        id: use.sandbox,
+        workspace: session.workspace,
+        configHash: ConfigHash.parse("0".repeat(64)),
+        mode: "fresh",
+        phase: "ready",
+      })
+    const events = bodies.map((body) => ({ sequence: ++said, at: AT, body }))
+    await whole.events.take(use.sandbox, events)
+  }
+  /** A prompt of another session that the sandbox has. */
+  const beside = async (other: "shell" | "opencode") => {
+    const agent = AgentSpec.parse({ kind: other })
+    const { workspace } = session
+    const { id } = await whole.rows.create({ workspace, agent, onInterrupt: "wait", atMs: 1 })
+    const prompt = await whole.changes.accept(id, CreatePrompt.parse({ text: "go" }))
+    await whole.changes.assign(prompt.id, use.sandbox)
+    return prompt
+  }
+  const { rows } = whole
+  return { driver, restart, send, stop, states, prompts, sandboxesOf, told, take, beside, rows }
 }
 
 it("[R3.1] runs a prompt though the store cannot be read three times", async () => {
@@ -275,19 +344,23 @@ describe("a stop that the sandbox does not take", () => {
       connected: new Promise<void>(() => {}),
       silence: { forMs: 1_000, reason: new BerthError("bridge.timed_out", "no answer") },
     })
+  const silence = `${use.sandbox} did not take the stop within 0.05 s (${use.sandbox} is not reached: no answer)`
 
-  it("[R3.3] ends the prompt with its sandbox, once that is gone", async () => {
+  it("[R3.3] ends the prompt, then the sandbox; the next prompt waits until that is gone, and goes to another", async () => {
     const gone = Promise.withResolvers<void>()
-    const given: unknown[] = []
-    const { driver, send, stop, prompts, sandboxesOf } = await setUp(undefined, {
-      kept: mute,
-      gone: () => gone.promise,
+    const given = Promise.withResolvers<unknown>()
+    const other = { ...use, sandbox: newId.sandbox() }
+    let uses = 0
+    const server = await setUp(undefined, {
+      useOf: async () => (uses++ === 0 ? use : other),
+      kept: (sandbox) => (sandbox === use.sandbox ? mute() : succeeding()),
+      gone: (sandbox, signal) => (sandbox === use.sandbox ? gone.promise : never(signal)),
       giveUp: async (_, givingUp) => {
-        given.push(givingUp)
-        gone.resolve()
+        given.resolve(givingUp)
         return undefined
       },
     })
+    const { driver, send, stop, prompts, states, sandboxesOf, told } = server
     const { id, session } = await send("go")
     await expect.poll(sandboxesOf).toEqual([use.sandbox])
     await expect
@@ -296,40 +369,227 @@ describe("a stop that the sandbox does not take", () => {
         code: "bridge.timed_out",
         message: `${use.sandbox} is not reached: no answer`,
       })
-    expect(given).toEqual([])
     await stop()
-    const reason = `${use.sandbox} did not take the stop within 0.05 s`
     await expect
       .poll(prompts)
-      .toMatchObject([{ state: "stopped", reason: `${reason}, and was ended` }])
-    expect(given).toEqual([{ reason, by: [id, session] }])
-    await expect.poll(() => driver.waitOf(id)).toBeNull()
+      .toMatchObject([
+        { state: "stopped", reason: `${silence}: its processes were ended from outside` },
+      ])
+    const next = await send("and on")
+    const reason = `${use.sandbox} did not take a stop within 0.1 s`
+    expect(await given.promise).toEqual({ reason, by: [id, session] })
+    await expect.poll(() => driver.waitOf(next.id)?.code).toBe("bridge.timed_out")
+    expect([driver.waitOf(id), await states()]).toEqual([null, ["stopped", "queued"]])
+    gone.resolve()
+    await expect.poll(states).toEqual(["stopped", "succeeded"])
+    expect(await sandboxesOf()).toEqual([use.sandbox, other.sandbox])
+    expect((await told()).filter((body) => isStateOf(body, id, "stopped"))).toHaveLength(1)
   })
 
-  it.each([
-    [undefined, "and its engine has not ended it yet"],
-    ["others use it", "and others use it: whatever the prompt runs there"],
-    ["it is halted (the disk is full)", "and it is halted (the disk is full): whatever"],
-  ])("[R3.3] ends the prompt where its sandbox stays (why: %s)", async (stays, why) => {
-    const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
+  it("[R3.3] is told to the sandbox when it answers again, which says the rest and takes the next prompt", async () => {
+    const answering = Promise.withResolvers<void>()
+    const said: string[] = []
+    const server = await setUp(undefined, {
+      kept: () =>
+        keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          startPrompt: async ({ prompt, text }) => {
+            said.push(text)
+            if (text === "next") await server.take(ended(prompt, "succeeded"))
+            return { state: "started" }
+          },
+          stopPrompt: async (prompt) => {
+            await answering.promise
+            said.push("stop")
+            await server.take(
+              delta(prompt, "late"),
+              ended(prompt, "failed"),
+              delta(prompt, "later"),
+            )
+            return { state: "ended", result: { state: "failed" } }
+          },
+        }),
+      giveUp: async () => "others use it",
+    })
+    const { send, stop, states, told } = server
+    const { id } = await send("go")
+    await expect.poll(() => said).toEqual(["go"])
+    await stop()
+    await expect.poll(states).toEqual(["stopped"])
+    const next = await send("next")
+    answering.resolve()
+    await expect.poll(states).toEqual(["stopped", "succeeded"])
+    expect(said).toEqual(["go", "stop", "next"])
+    expect((await told()).slice(1)).toEqual([
+      expect.objectContaining({ type: "prompt.state", prompt: id, state: "stopped" }),
+      expect.objectContaining({ type: "prompt.state", prompt: next.id, state: "queued" }),
+      delta(id, "late"),
+      ended(next.id, "succeeded"),
+    ])
+  })
+
+  it("[R3.3] [R3.4] is resumed by the next server: the next prompt waits for the sandbox's word", async () => {
+    let isSilent = true
+    const said: string[] = []
+    const server = await setUp(undefined, {
+      kept: () =>
+        isSilent
+          ? mute()
+          : keeping({
+              ...succeeding(),
+              stopPrompt: async () => {
+                said.push("stop")
+                return { state: "unknown" }
+              },
+            }),
+      giveUp: async () => "others use it",
+      endUses: async (_, isOver) =>
+        void over.push(...(await server.prompts()).map(({ id }) => isOver(id))),
+    })
+    const over: boolean[] = []
+    await server.send("go")
+    await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
+    await server.stop()
+    await expect.poll(server.states).toEqual(["stopped"])
+    await server.send("next")
+    const next = await server.restart()
+    // Its lease stays.
+    expect(over).toEqual([false, true])
+    const [, waiting] = await server.prompts()
+    await expect.poll(() => next.waitOf(waiting?.id as PromptId)?.code).toBe("bridge.timed_out")
+    expect([said, await server.states()]).toEqual([[], ["stopped", "queued"]])
+    isSilent = false
+    await next.close()
+    await server.restart()
+    await expect.poll(server.states).toEqual(["stopped", "succeeded"])
+    expect(said).toEqual(["stop"])
+  })
+
+  it("[R3.3] gives the sandbox up as soon as nobody else uses it", async () => {
+    const gone = Promise.withResolvers<void>()
+    let tries = 0
+    const { send, stop, rows, sandboxesOf } = await setUp(undefined, {
       kept: mute,
-      giveUp: async () => stays,
+      gone: () => gone.promise,
+      giveUp: async () => {
+        if (++tries < 3) return "others use it"
+        gone.resolve()
+        return undefined
+      },
+    })
+    const { session } = await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    await expect.poll(() => rows.next(session)).toBeUndefined()
+    expect(tries).toBe(3)
+  })
+
+  it("[R3.3] ends the prompt also where the sandbox falls silent after it took the stop", async () => {
+    let stops = 0
+    const { send, stop, states, sandboxesOf } = await setUp(undefined, {
+      kept: () =>
+        keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          startPrompt: async () => ({ state: "started" }),
+          stopPrompt: () =>
+            ++stops < 3 ? Promise.resolve({ state: "started" }) : new Promise(() => {}),
+        }),
+      giveUp: async () => "others use it",
     })
     await send("go")
     await expect.poll(sandboxesOf).toEqual([use.sandbox])
     await stop()
-    await expect
-      .poll(prompts)
-      .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
+    await expect.poll(states).toEqual(["stopped"])
+    expect(stops).toBe(3)
   })
 
+  it.each([
+    [1, "its processes were ended from outside"],
+    [0, "nothing of it was found running"],
+    [undefined, "whatever it runs there goes on until the sandbox answers"],
+    [new Error("no"), "whatever it runs there goes on until the sandbox answers"],
+  ])("[R3.3] says what became of the prompt's processes (%s)", async (found, words) => {
+    const { send, stop, prompts, sandboxesOf } = await setUp(
+      undefined,
+      { kept: mute, giveUp: async () => "others use it" },
+      undefined,
+      undefined,
+      {
+        endProcesses: async () => {
+          if (found instanceof Error) throw found
+          return found
+        },
+      },
+    )
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    await expect.poll(prompts).toMatchObject([{ state: "stopped", reason: `${silence}: ${words}` }])
+  })
+
+  it("[R3.3] says that the sandbox is halted", async () => {
+    const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
+      kept: mute,
+      haltOf: () => "the disk is full",
+      giveUp: async () => "it is halted (the disk is full)",
+    })
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    const reason = expect.stringContaining(`(${use.sandbox} is halted: the disk is full)`)
+    await expect.poll(prompts).toMatchObject([{ state: "stopped", reason }])
+  })
+
+  it.each([
+    { own: "shell", other: undefined, ends: "its own processes" },
+    { own: "shell", other: "opencode", ends: "its own processes" },
+    { own: "opencode", other: undefined, ends: "the agent's processes" },
+    { own: "opencode", other: "shell", ends: "the agent's processes" },
+    { own: "opencode", other: "opencode", ends: "nothing" },
+    { own: "opencode", other: "opencode", isOtherStopped: true, ends: "the agent's processes" },
+  ] as const)(
+    "[R3.3] ends $ends for a prompt for $own, beside one for $other",
+    async ({ own, other, ends, ...more }) => {
+      const ended: EndProcesses[] = []
+      const server = await setUp(
+        undefined,
+        { kept: () => keeping({ ...mute(), agent: own }), giveUp: async () => "others use it" },
+        undefined,
+        own,
+        {
+          endProcesses: async (which) => {
+            ended.push(which)
+            return 1
+          },
+        },
+      )
+      const beside = other && (await server.beside(other))
+      if (beside !== undefined && "isOtherStopped" in more) await server.stop(beside.session)
+      const { id } = await server.send("go")
+      await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
+      await server.stop()
+      await expect.poll(server.states).toEqual(["stopped"])
+      const marks = {
+        "its own processes": [marksOfPrompt(id)],
+        "the agent's processes": [MARKS_OF_AGENT],
+        nothing: [],
+      }[ends]
+      expect([...new Set(ended.map((which) => which.marks))]).toEqual(marks)
+      const shared = `its agent works for ${beside?.id} as well, and goes on until the sandbox answers`
+      const [{ reason } = {}] = await server.prompts()
+      expect(reason?.endsWith(shared)).toBe(ends === "nothing")
+    },
+  )
+
   it("ends no sandbox that answers late because the server stood still", async () => {
-    const limits = { stopWithinMs: 500 }
+    const stopWithinMs = 500
     const taken = Promise.withResolvers<PromptStanding>()
     let looks = 0
     let stallAt = Number.POSITIVE_INFINITY
     const stall = () => {
-      const overMs = performance.now() + 2 * limits.stopWithinMs
+      const overMs = performance.now() + 2 * stopWithinMs
       while (performance.now() < overMs);
     }
     const others: Parameters<typeof setUp>[1] = {
@@ -347,7 +607,9 @@ describe("a stop that the sandbox does not take", () => {
       },
       giveUp: async () => "others use it",
     }
-    const { send, stop, states } = await setUp(undefined, others, undefined, undefined, limits)
+    const { send, stop, states } = await setUp(undefined, others, undefined, undefined, {
+      limits: { stopWithinMs },
+    })
     await send("go")
     await expect.poll(() => looks).toBeGreaterThan(1)
     await stop()
@@ -404,9 +666,9 @@ describe("a prompt whose sandbox cannot be used when the server starts", () => {
   }
 
   it.each([
-    ["sandbox.ended", undefined, "its engine has not ended it yet"],
-    ["sandbox.halted", "it is halted (no room)", "it is halted (no room)"],
-  ] as const)("[R3.3] waits with the reason, and can be stopped (%s)", async (code, stays, why) => {
+    ["sandbox.ended", undefined],
+    ["sandbox.halted", "it is halted (no room)"],
+  ] as const)("[R3.3] waits with the reason, and can be stopped (%s)", async (code, stays) => {
     const error = new BerthError(code, "it cannot be used now")
     const { id, restart, stop, prompts } = await refusing(() => error, stays)
     const next = await restart()
@@ -414,7 +676,7 @@ describe("a prompt whose sandbox cannot be used when the server starts", () => {
     await stop()
     await expect
       .poll(prompts)
-      .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
+      .toMatchObject([{ state: "stopped", reason: expect.stringContaining(error.message) }])
   })
 
   it("[R3.4] goes on in the sandbox once that can be used again", async () => {

@@ -7,14 +7,16 @@ import type { Logger } from "../logging/logger.ts"
 import type { Use } from "../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
-import { openAwaitResult } from "./await-result.ts"
+import type { FailPoint } from "../sandboxes/state/fail-point.ts"
+import { openAwaitResult, type ResultLimits } from "./await-result.ts"
 import { claimOf, openDeliver } from "./deliver.ts"
+import { type EnforceStopParts, STOP_LIMITS } from "./enforce-stop.ts"
 import type { Presence } from "./presence.ts"
 import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
-import type { PendingPrompt } from "./rows.ts"
+import type { OpenPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import { Waits } from "./waits.ts"
-import { WATCH_LIMITS, type WatchLimits } from "./watch-over.ts"
+import { WATCH_LIMITS } from "./watch-over.ts"
 
 export interface DriverParts {
   readonly stored: Stored
@@ -25,10 +27,10 @@ export interface DriverParts {
   readonly presence: Pick<Presence, "of" | "work">
   readonly clock: Pick<Clock, "now">
   readonly log: Logger
-  /** Default: TOLD_WITHIN_MS. */
-  readonly toldWithinMs?: number
-  /** Default: WATCH_LIMITS. */
-  readonly limits?: Partial<WatchLimits>
+  readonly endProcesses: EnforceStopParts["endProcesses"]
+  readonly at: FailPoint
+  /** Default: LIMITS. */
+  readonly limits?: Partial<ResultLimits>
 }
 
 /** Drives prompts from their place in the queue to their end, those of one session one after another. */
@@ -43,11 +45,15 @@ export interface Driver {
   close(): Promise<void>
 }
 
-/** The event of a prompt's end follows the sandbox's answer that it has ended; after this long, it does not. */
-const TOLD_WITHIN_MS = 30_000
+export const LIMITS: ResultLimits = {
+  toldWithinMs: 30_000,
+  askAgainMs: 500,
+  watch: WATCH_LIMITS,
+  stop: STOP_LIMITS,
+}
 
 export const openDriver = (parts: DriverParts): Driver => {
-  const { stored, sandboxes, presence, log, toldWithinMs = TOLD_WITHIN_MS } = parts
+  const { stored, sandboxes, presence, log } = parts
   const { rows, changes } = stored
   const over = new AbortController()
   const draining = new Map<SessionId, Promise<void>>()
@@ -69,7 +75,7 @@ export const openDriver = (parts: DriverParts): Driver => {
     }
   }
 
-  const runPrompt = async (prompt: PendingPrompt, signal: AbortSignal): Promise<void> => {
+  const runPrompt = async (prompt: OpenPrompt, signal: AbortSignal): Promise<void> => {
     let use = prompt.sandbox === null ? await deliver(prompt, signal) : undefined
     // A prompt that was assigned to a sandbox before stays with it, whatever has become of it.
     const sandbox = use?.sandbox ?? prompt.sandbox
@@ -147,8 +153,9 @@ export const openDriver = (parts: DriverParts): Driver => {
     log,
     fail,
     keepTrying,
-    toldWithinMs,
-    limits: { ...WATCH_LIMITS, ...parts.limits },
+    endProcesses: parts.endProcesses,
+    at: parts.at,
+    limits: { ...LIMITS, ...parts.limits },
   })
 
   return {

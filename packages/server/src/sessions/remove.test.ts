@@ -66,3 +66,21 @@ it("refuses a session with a prompt that waits, and waits until a stopped prompt
   await changes.end(id, { state: "stopped" })
   await idle
 })
+
+it("[R3.3] refuses while a stopped prompt may still run", async () => {
+  const { changes, rows, create, accept } = await setUp()
+  const session = await create()
+  const { id } = await accept(session)
+  const sandbox = newId.sandbox()
+  await changes.assign(id, sandbox)
+  await changes.close(session.id)
+  await changes.noteOverdue({ id, sandbox })
+  await changes.endOverdue(id, "it is silent")
+  await expect(requireIdle(rows, session.id)).rejects.toMatchObject({
+    code: "session.busy",
+    message: `a prompt of ${session.id} runs or waits`,
+  })
+  const idle = untilIdle(rows, session.id)
+  await changes.end(id, { state: "stopped" })
+  await idle
+})

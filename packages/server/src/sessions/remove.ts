@@ -62,17 +62,20 @@ const removePrompts = async ({ db }: Pick<Store, "db">, session: SessionId): Pro
   return Number(numDeletedRows)
 }
 
-/** Resolves when no prompt of the session runs or waits; fails with `session.busy` where that takes too long. */
+/**
+ * Resolves when no prompt of the session waits, runs or may still run; fails with `session.busy` where that takes too
+ * long.
+ */
 export const untilIdle = async (
-  rows: Pick<Rows, "get">,
+  rows: Pick<Rows, "get" | "next">,
   session: SessionId,
   withinMs = STOP_WITHIN_MS,
 ): Promise<void> => {
   const startedMs = performance.now()
   for (;;) {
     const { pending } = await rows.get(session)
-    if (pending.length === 0) return
-    if (performance.now() - startedMs > withinMs) throw busy(session, pending.length)
+    if (pending.length === 0 && (await rows.next(session)) === undefined) return
+    if (performance.now() - startedMs > withinMs) throw busy(session, Math.max(1, pending.length))
     await pause(LOOK_EVERY_MS)
   }
 }
@@ -85,5 +88,5 @@ const busy = (session: SessionId, prompts: number): BerthError =>
   )
 
 /** Fails with `session.busy` where a prompt of the session runs or waits. */
-export const requireIdle = (rows: Pick<Rows, "get">, session: SessionId): Promise<void> =>
+export const requireIdle = (rows: Pick<Rows, "get" | "next">, session: SessionId): Promise<void> =>
   untilIdle(rows, session, 0)

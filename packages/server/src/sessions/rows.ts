@@ -11,7 +11,13 @@ import { type OnInterrupt, Prompt, type PromptState, Session } from "@berth/prot
 import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import type { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
-import { CompiledQuery, type Kysely, type Selectable, type Transaction } from "kysely"
+import {
+  CompiledQuery,
+  type ExpressionBuilder,
+  type Kysely,
+  type Selectable,
+  type Transaction,
+} from "kysely"
 import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
 import { openAsks } from "./open-asks.ts"
 
@@ -35,12 +41,12 @@ export interface Rows {
   prompts(session: SessionId): Promise<StoredPrompt[]>
   /** Whether a prompt was accepted under this key. */
   hasKey(session: SessionId, key: string): Promise<boolean>
-  /** The prompt that is to run next, or that runs. */
-  next(session: SessionId): Promise<PendingPrompt | undefined>
+  /** The prompt that is to run next, that runs, or that was stopped and may still run. */
+  next(session: SessionId): Promise<OpenPrompt | undefined>
   /** Whether the prompt waits or runs. */
   isPending(prompt: PromptId): Promise<boolean>
   attachments(prompt: PromptId): Promise<{ readonly name: string; readonly content: Buffer }[]>
-  /** Sessions with prompts that wait or run. */
+  /** Sessions with prompts that wait or run, or that may still run. */
   busy(): Promise<SessionId[]>
   /** The sandbox of the last prompt that was assigned to any. */
   lastSandbox(session: SessionId): Promise<SandboxId | undefined>
@@ -56,7 +62,8 @@ export interface NewSession {
 /** A prompt without the reason why it waits, which is not stored. */
 export type StoredPrompt = Omit<Prompt, "waitsFor">
 
-export interface PendingPrompt extends StoredPrompt {
+/** A prompt that is not over: it waits or runs, or it was stopped and its sandbox has not confirmed that. */
+export interface OpenPrompt extends StoredPrompt {
   readonly workspace: Slug
   /** The agent that the prompt was written for. */
   readonly agent: AgentSpec["kind"]
@@ -64,7 +71,7 @@ export interface PendingPrompt extends StoredPrompt {
 }
 
 /** A prompt that is assigned to a sandbox. */
-export type AssignedPrompt = PendingPrompt & { readonly sandbox: SandboxId }
+export type AssignedPrompt = OpenPrompt & { readonly sandbox: SandboxId }
 
 export const openRows = (db: Kysely<Database>): Rows => ({
   create: async ({ workspace, agent, onInterrupt, atMs }) => {
@@ -129,7 +136,7 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .selectAll("prompts")
       .select(["sessions.workspace", "sessions.agent"])
       .where("session", "=", session)
-      .where("prompts.state", "in", PENDING)
+      .where(isOpen)
       // An assigned prompt comes first, then the continuation of an interrupted one, then the others.
       .orderBy(({ eb }) => eb("sandbox", "is", null))
       .orderBy(({ eb }) => eb("continues", "is", null))
@@ -158,12 +165,7 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .orderBy("name")
       .execute(),
   busy: async () => {
-    const rows = await db
-      .selectFrom("prompts")
-      .select("session")
-      .distinct()
-      .where("state", "in", PENDING)
-      .execute()
+    const rows = await db.selectFrom("prompts").select("session").distinct().where(isOpen).execute()
     return rows.map(({ session }) => session)
   },
   lastSandbox: async (session) => {
@@ -178,6 +180,19 @@ export const openRows = (db: Kysely<Database>): Rows => ({
     return row?.sandbox ?? undefined
   },
 })
+
+/** The prompt as the store has it now; undefined: it is over. */
+export const openNow = async (
+  rows: Pick<Rows, "next">,
+  { id, session }: Pick<OpenPrompt, "id" | "session">,
+): Promise<OpenPrompt | undefined> => {
+  const next = await rows.next(session)
+  return next?.id === id ? next : undefined
+}
+
+/** The condition on `prompts` for those that are not over. */
+export const isOpen = ({ eb, or }: ExpressionBuilder<Database, "prompts">) =>
+  or([eb("prompts.state", "in", PENDING), eb("prompts.stop_overdue", "=", 1)])
 
 /** A session without the reason why it waits, which is not stored. */
 export type SessionWithAsks = Omit<Session, "waitsFor">

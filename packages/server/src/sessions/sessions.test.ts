@@ -42,6 +42,8 @@ const setUp = async (kept?: SandboxId) => {
     log,
     clock: systemClock,
     keepEventsMs: null,
+    endProcesses: async () => undefined,
+    at: () => {},
     sessionKeepMs: 0,
   })
   onTestFinished(() => sessions.closeAll())

@@ -10,12 +10,20 @@ import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
+import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import type { Store } from "../store/open.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
+import type { EnforceStopParts } from "./enforce-stop.ts"
 import { openPresence } from "./presence.ts"
 import { removeRows, requireIdle, untilIdle } from "./remove.ts"
-import type { PendingPrompt, SessionWithAsks, StoredPrompt, StoredSession } from "./rows.ts"
+import {
+  isPending,
+  type OpenPrompt,
+  type SessionWithAsks,
+  type StoredPrompt,
+  type StoredSession,
+} from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import { tidy } from "./tidy.ts"
 
@@ -57,6 +65,9 @@ export interface SessionsParts {
   readonly keepEventsMs: number | null
   /** How long a session keeps its sandbox after it was active; 0: not at all. */
   readonly sessionKeepMs: number
+  /** Kills processes of a sandbox from outside: see end-processes.ts. */
+  readonly endProcesses: EnforceStopParts["endProcesses"]
+  readonly at: FailPoint
 }
 
 const FORGET_EVERY_MS = 3600 * 1000
@@ -113,7 +124,7 @@ export const openSessions = async (
     return { ...session, waitsFor: waits.find((wait) => wait !== null) ?? null }
   }
   const view = async (session: SessionId): Promise<Session> => withWait(await rows.view(session))
-  const shownPrompt = (prompt: StoredPrompt, next: PendingPrompt | undefined): Prompt => {
+  const shownPrompt = (prompt: StoredPrompt, next: OpenPrompt | undefined): Prompt => {
     const isBehind = prompt.state === "queued" && next !== undefined && next.id !== prompt.id
     return { ...prompt, waitsFor: isBehind ? behind(prompt, next) : driver.waitOf(prompt.id) }
   }
@@ -170,7 +181,7 @@ export const openSessions = async (
     answer: async (session, answer) => {
       await rows.get(session)
       const prompt = await rows.next(session)
-      if (prompt?.sandbox == null)
+      if (prompt?.sandbox == null || !isPending(prompt.state))
         throw new BerthError("session.nothing_asked", "no prompt runs in this session", {
           details: { session, ask: answer.ask },
         })
@@ -200,11 +211,16 @@ export const openSessions = async (
 }
 
 /** The wait of a prompt behind another of its session, since it was accepted. */
-const behind = ({ createdAt }: StoredPrompt, { id, state }: PendingPrompt): PromptWait => ({
+const behind = ({ createdAt }: StoredPrompt, next: OpenPrompt): PromptWait => ({
   code: "prompt.earlier",
-  message: `${id} of the same session ${state === "running" ? "runs" : "comes first"}`,
+  message: `${next.id} of the same session ${standingOf(next)}`,
   since: createdAt,
 })
+
+const standingOf = ({ state, sandbox }: OpenPrompt): string => {
+  if (!isPending(state)) return `was stopped, and ${sandbox} has not confirmed that it has ended`
+  return state === "running" ? "runs" : "comes first"
+}
 
 const specOf = async (
   sandboxes: Pick<Sandboxes, "workspace">,

@@ -17,6 +17,7 @@ import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
 import { MAX_CONTINUED } from "./changes.ts"
+import { claimOf } from "./deliver.ts"
 import { openStored } from "./stored.ts"
 
 const AT = "2026-01-02T03:04:05.678Z"
@@ -54,7 +55,10 @@ const setUp = async (onInterrupt: "wait" | "continue" = "wait") => {
 }
 
 const event = (sequence: number, body: EventBody): Event => ({ sequence, at: AT, body })
-const state = (prompt: PromptId, to: "running" | "succeeded" | "interrupted"): EventBody => ({
+const state = (
+  prompt: PromptId,
+  to: "running" | "succeeded" | "failed" | "interrupted",
+): EventBody => ({
   type: "prompt.state",
   prompt,
   state: to,
@@ -102,6 +106,54 @@ describe("an event of a sandbox", () => {
     expect((await bodies()).map(({ type }) => type)).toEqual(["prompt.state", "prompt.state"])
     expect(await events.lastSeen(own)).toBe(2)
   })
+
+  it("[R3.3] is kept of a prompt that was stopped without its word, until it says that the prompt has ended", async () => {
+    const { events, addSandbox, given, bodies, changes, rows, session } = await setUp()
+    const [sandbox, other] = [await addSandbox(), await addSandbox()]
+    const prompt = await given(sandbox)
+    const { id: next } = await changes.accept(session.id, sent("next"))
+    await events.take(sandbox, [event(1, delta(prompt, "a"))])
+    await changes.requestStop(session.id, prompt)
+    expect(await changes.noteOverdue({ id: prompt, sandbox })).toEqual([])
+    await changes.endOverdue(prompt, "it is silent")
+    const stopped: EventBody = {
+      type: "prompt.state",
+      prompt,
+      state: "stopped",
+      reason: "it is silent",
+    }
+    expect(await rows.next(session.id)).toMatchObject({ id: prompt, state: "stopped" })
+    expect((await rows.get(session.id)).pending).toEqual([next])
+    expect(await rows.busy()).toEqual([session.id])
+    await events.take(other, [event(1, delta(prompt, "!")), event(2, state(prompt, "succeeded"))])
+    await events.take(sandbox, [
+      event(2, state(prompt, "running")),
+      event(3, delta(prompt, "b")),
+      event(4, state(prompt, "interrupted")),
+      event(5, delta(prompt, "c")),
+    ])
+    expect(await rows.next(session.id)).toMatchObject({ id: next })
+    expect((await bodies()).slice(2)).toEqual([delta(prompt, "a"), stopped, delta(prompt, "b")])
+  })
+
+  it.each([
+    ["failed", "stopped"],
+    ["interrupted", "stopped"],
+    ["succeeded", "succeeded"],
+  ] as const)(
+    "[R3.3] ends a prompt whose processes are being ended for its stop: %s is %s",
+    async (said, to) => {
+      const { events, addSandbox, given, changes, rows, session, stateOf } = await setUp("continue")
+      const sandbox = await addSandbox()
+      const prompt = await given(sandbox)
+      await changes.requestStop(session.id, prompt)
+      await changes.noteOverdue({ id: prompt, sandbox })
+      await events.take(sandbox, [event(1, state(prompt, said))])
+      expect(await stateOf(prompt)).toBe(to)
+      await changes.endOverdue(prompt, "it is silent")
+      expect([await stateOf(prompt), await rows.next(session.id)]).toEqual([to, undefined])
+    },
+  )
 
   it("reaches the session whose prompt the sandbox has when it is of no prompt, and no other", async () => {
     const { events, addSandbox, given, bodies } = await setUp()
@@ -203,6 +255,23 @@ describe("a prompt", () => {
       })
     expect(await stop()).toBe(false)
     await changes.end(prompt, { state: "stopped" })
+    expect(await stop()).toBe(true)
+  })
+
+  it("[R3.3] keeps its sandbox from a stop of another prompt only until it was stopped itself, confirmed or not", async () => {
+    const { store, addSandbox, given, changes } = await setUp()
+    const sandbox = await addSandbox()
+    const prompt = await given(sandbox)
+    const leases = await openLeases({ db: store.db, clock: systemClock, onFree: () => {} })
+    onTestFinished(() => leases.close())
+    await leases.acquire({ ...claimOf(prompt), sandbox })
+    const rows = openSandboxRows(store.db, systemClock)
+    const stop = () =>
+      rows.beginStopUnlessUsed(sandbox, { cause: "person", reason: "of a test" }, ["pr-other"])
+    expect(await stop()).toBe(false)
+    await changes.noteOverdue({ id: prompt, sandbox })
+    expect(await stop()).toBe(false)
+    await changes.endOverdue(prompt, "it is silent")
     expect(await stop()).toBe(true)
   })
 

@@ -46,7 +46,8 @@ interface OwnPrompt {
   readonly id: PromptId
   readonly session: SessionId
   readonly sandbox: SandboxId
-  state: PromptState
+  readonly state: PromptState
+  readonly stop_overdue: number
 }
 
 /*
@@ -61,7 +62,7 @@ const SANDBOXES = `
   SELECT id, workspace, last_seen, said_bytes, said_at_ms FROM sandboxes WHERE id IN (SELECT value FROM json_each(?))`
 
 const PROMPTS = `
-  SELECT id, session, sandbox, state FROM prompts WHERE id IN (SELECT value FROM json_each(?))`
+  SELECT id, session, sandbox, state, stop_overdue FROM prompts WHERE id IN (SELECT value FROM json_each(?))`
 
 /** The sessions whose last prompt was assigned to the sandbox. */
 const SESSIONS_IN = `
@@ -131,6 +132,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
     const prompts = await byId<OwnPrompt>(trx, PROMPTS, [
       ...new Set(group.flatMap(({ events }) => events.flatMap(({ body }) => promptOf(body) ?? []))),
     ])
+    const over = new Set<PromptId>()
     const seen = new Map<SandboxId, number>()
     const rooms = new Map<SandboxId, SandboxRoom>()
     const atMs = parts.clock.now()
@@ -152,8 +154,9 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
         if (body.type === "output.cut") continue
         const prompt = promptOf(body)
         const own = prompt && prompts.get(prompt)
-        // A sandbox has no say about prompts that are not assigned to it, or that have ended without it.
-        const isMute = own === undefined || own.sandbox !== sandbox || !isPending(own.state)
+        // A sandbox has no say about prompts that are not assigned to it, or that are over without it.
+        const isMute =
+          own === undefined || own.sandbox !== sandbox || isOver(own) || over.has(own.id)
         if (prompt !== undefined && isMute) continue
         const sessions = own === undefined ? listening : [own.session]
         for (const session of sessions) concerned.add(session)
@@ -163,7 +166,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
           const { state, reason } = body
           if (state === "queued") continue
           await changes.moveIn(trx, own.id, { state, reason, at })
-          own.state = state
+          if (state !== "running") over.add(own.id)
         } else for (const session of sessions) ready.push({ session, at, body, room })
       }
     }
@@ -213,6 +216,10 @@ const takeGroup = (waiting: readonly Waiting[]): readonly Waiting[] => {
   })
   return end === -1 ? waiting : waiting.slice(0, end + 1)
 }
+
+/** Whether a prompt has ended, and its sandbox is not asked any more to confirm that. */
+const isOver = ({ state, stop_overdue }: OwnPrompt): boolean =>
+  !isPending(state) && stop_overdue === 0
 
 const promptOf = (body: EventBody): PromptId | undefined =>
   "prompt" in body ? body.prompt : undefined

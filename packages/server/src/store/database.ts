@@ -160,6 +160,11 @@ export interface PromptsTable {
   continues: PromptId | null
   /** 1: somebody asked to stop the prompt. */
   stop_requested: Generated<number>
+  /**
+   * 1: the sandbox did not take the stop in time, and has not confirmed yet that the prompt has ended in it. The prompt
+   * itself may have ended.
+   */
+  stop_overdue: Generated<number>
 }
 
 /** The files that came with a prompt, until it has ended. */

@@ -126,15 +126,18 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       const uses = own
         .where("leases.yields", "=", 0)
         .where(({ eb, or }) => or([eb("subject", "is", null), eb("subject", "not in", subjects)]))
-        // While a sandbox is not reached, its lease for a prompt that the store has as ended does not count.
+        // While a sandbox is not reached, its lease for a prompt that the store has as ended does not count, and nor
+        // does that of a prompt which was stopped without the sandbox's word.
         .where(({ not, exists, selectFrom }) =>
           not(
             exists(
               selectFrom("prompts")
                 .select("prompts.id")
                 .whereRef("prompts.id", "=", "leases.subject")
-                .where("leases.source", "=", "sandbox")
-                .where("prompts.ended_at_ms", "is not", null),
+                .where("prompts.ended_at_ms", "is not", null)
+                .where(({ eb, or }) =>
+                  or([eb("leases.source", "=", "sandbox"), eb("prompts.stop_overdue", "=", 1)]),
+                ),
             ),
           ),
         )

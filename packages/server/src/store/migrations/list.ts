@@ -8,6 +8,7 @@ import { budgets } from "./0007-budgets.ts"
 import { asks } from "./0008-asks.ts"
 import { leases } from "./0009-leases.ts"
 import { forks } from "./0010-forks.ts"
+import { overdueStops } from "./0011-overdue-stops.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -26,4 +27,5 @@ export const MIGRATIONS: readonly Migration[] = [
   asks,
   leases,
   forks,
+  overdueStops,
 ]

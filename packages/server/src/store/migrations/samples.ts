@@ -187,4 +187,26 @@ export const SAMPLES: readonly Sample[] = [
       ],
     },
   },
+  {
+    rows: {
+      prompts: [
+        {
+          id: "pr-1123456789abcdefghjk",
+          session: "ses-0123456789abcdefghjk",
+          number: 2,
+          text: "go on",
+          attachments: "[]",
+          digest: "cd",
+          state: "stopped",
+          reason: "its sandbox did not take the stop",
+          sandbox: "sb-0123456789abcdefghjk",
+          created_at_ms: 9,
+          started_at_ms: 10,
+          ended_at_ms: 11,
+          stop_requested: 1,
+          stop_overdue: 1,
+        },
+      ],
+    },
+  },
 ]

@@ -1,0 +1,116 @@
+import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { newId } from "@berth/protocol/ids"
+import {
+  MARK_VARIABLE,
+  MARKS_OF_AGENT,
+  markOf,
+  marksOfPrompt,
+  type Origin,
+} from "@berth/protocol/process-mark"
+import { afterEach, beforeEach, describe, expect, it } from "vitest"
+import { isRunning, readStat } from "../../host/process-stat.ts"
+import { openEndProcesses } from "./end-processes.ts"
+
+const never = new AbortController().signal
+const prompt = newId.prompt()
+
+/** The processes of a test, as a sandbox has them. */
+class Inside {
+  readonly #variable = `BERTH_TEST_INSIDE=${randomUUID()}`
+  readonly #leaders = new Set<number>()
+
+  /** Starts a script as its supervisor would, and resolves with the pids that it prints. */
+  async start(origin: Origin | undefined, script: string, of = newId.prompt()): Promise<number[]> {
+    const mark = markOf("7-abc", origin, origin === "prompt" ? of : undefined)
+    const [name = "", value] = this.#variable.split("=")
+    const child = spawn("/bin/sh", ["-c", `${script}; echo .; while :; do sleep 1000; done`], {
+      env: { PATH: process.env.PATH, [name]: value, [MARK_VARIABLE]: mark },
+      stdio: ["ignore", "pipe", "ignore"],
+      detached: true,
+    })
+    const leader = child.pid as number
+    this.#leaders.add(leader)
+    let said = ""
+    for await (const chunk of child.stdout) {
+      said += chunk
+      if (said.endsWith(".\n")) break
+    }
+    return [leader, ...said.split("\n").flatMap((line) => Number(line) || [])]
+  }
+
+  readonly list = async (): Promise<number[]> =>
+    readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .filter((pid) => this.#has(pid))
+
+  #has(pid: number): boolean {
+    const entry = readStat(pid)
+    if (entry === undefined || !isRunning(entry)) return false
+    if (this.#leaders.has(entry.sessionId)) return true
+    try {
+      return readFileSync(`/proc/${pid}/environ`, "latin1").includes(this.#variable)
+    } catch {
+      return false
+    }
+  }
+}
+
+let inside: Inside
+beforeEach(() => {
+  inside = new Inside()
+})
+afterEach(async () => {
+  for (const pid of await inside.list()) process.kill(pid, "SIGKILL")
+})
+
+const end = (marks: string) =>
+  openEndProcesses(async () => inside.list)({ sandbox: newId.sandbox(), marks, signal: never })
+
+describe("[R3.3] ending the processes of a prompt from outside", () => {
+  it.each([
+    ["a shell", "true"],
+    ["a child", "sleep 1000 & echo $!"],
+    ["a child without an environment", "env -i sleep 1000 & echo $!"],
+    ["a process outside of the session, whose parent has ended", "(setsid sleep 1000 & echo $!)"],
+    ["a process without an environment, whose parent has ended", "(env -i sleep 1000 & echo $!)"],
+    ["a stopped process", "sleep 1000 & echo $!; kill -STOP $!"],
+    ["a process that ignores signals", "(trap '' TERM INT HUP; sleep 1000) & echo $!"],
+    [
+      "a process that forks all the time",
+      "(while :; do (sleep 1000 &); sleep 0.01; done) & echo $!",
+    ],
+  ])("kills %s", async (_, script) => {
+    const pids = await inside.start("prompt", script, prompt)
+    expect(await end(marksOfPrompt(prompt))).toBeGreaterThanOrEqual(pids.length)
+    await expect.poll(() => inside.list()).toEqual([])
+  })
+
+  it("kills an agent with all that came from it", async () => {
+    const pids = await inside.start("agent", "(setsid sleep 1000 & echo $!)")
+    expect(await end(MARKS_OF_AGENT)).toBeGreaterThanOrEqual(pids.length)
+    await expect.poll(() => inside.list()).toEqual([])
+  })
+
+  it.each([
+    ["a prompt", marksOfPrompt(prompt), ["prompt", "agent", "terminal", undefined]],
+    ["an agent", MARKS_OF_AGENT, ["prompt", "terminal", undefined]],
+  ] as const)(
+    "leaves the processes of others, when it kills those of %s",
+    async (_, marks, origins) => {
+      const others: number[] = []
+      for (const origin of origins)
+        others.push(...(await inside.start(origin, "(setsid sleep 1000 & echo $!)")))
+      expect(await end(marks)).toBe(0)
+      expect(await inside.list()).toEqual(expect.arrayContaining(others))
+    },
+  )
+})
+
+it("[R3.3] kills nothing where the sandbox's processes are not on this host", async () => {
+  const endProcesses = openEndProcesses(async () => undefined)
+  const which = { sandbox: newId.sandbox(), marks: MARKS_OF_AGENT, signal: never }
+  expect(await endProcesses(which)).toBeUndefined()
+})

@@ -1,0 +1,63 @@
+import { MARKS_OF_AGENT, marksOfPrompt } from "@berth/protocol/process-mark"
+import type { Logger } from "../logging/logger.ts"
+import type { EndProcesses } from "../sandboxes/requests/end-processes.ts"
+import type { FailPoint } from "../sandboxes/state/fail-point.ts"
+import type { Hindrance } from "./hindrance.ts"
+import type { AssignedPrompt } from "./rows.ts"
+import type { Stored } from "./stored.ts"
+
+export interface EndOverdueParts {
+  readonly stored: Pick<Stored, "changes">
+  /** Kills processes of a sandbox from outside. Returns how many; undefined: this host does not have its processes. */
+  readonly endProcesses: (which: EndProcesses) => Promise<number | undefined>
+  readonly log: Logger
+  readonly at: FailPoint
+}
+
+/**
+ * Ends a prompt whose sandbox did not take its stop, with what it runs. A crash may cut this short, and it is done
+ * again. The prompt stays open until its sandbox confirms the end.
+ */
+export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) => {
+  const { changes } = stored
+
+  /** Kills what the prompt runs. Returns what became of that, in words. */
+  const endProcesses = async (
+    { id, sandbox, agent }: AssignedPrompt,
+    signal: AbortSignal,
+  ): Promise<string> => {
+    const marks = agent === "shell" ? marksOfPrompt(id) : MARKS_OF_AGENT
+    const ended = await parts.endProcesses({ sandbox, marks, signal }).catch((err: unknown) => {
+      const fields = { op: "prompt.endProcesses", prompt: id, sandbox, err }
+      if (!signal.aborted) log.warn(fields, "the processes of a stopped prompt cannot be ended")
+      return undefined
+    })
+    if (ended === undefined) return "whatever it runs there goes on until the sandbox answers"
+    return ended === 0 ? "nothing of it was found running" : "its processes were ended from outside"
+  }
+
+  return async (
+    prompt: AssignedPrompt,
+    {
+      withinMs,
+      hindrance,
+    }: { readonly withinMs: number; readonly hindrance: Hindrance | undefined },
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const others = await changes.noteOverdue(prompt)
+    await at("stop.overdue")
+    if (others === undefined) return
+    // The agent is one process for all its prompts. Ended from outside, it would fail those of others.
+    const isShared = prompt.agent !== "shell" && others.length > 0
+    const what = isShared
+      ? `its agent works for ${others.join(", ")} as well, and goes on until the sandbox answers`
+      : await endProcesses(prompt, signal)
+    // The prompt is over meanwhile, or the next server resumes it.
+    if (signal.aborted) return
+    await at("stop.enforced")
+    const why = hindrance === undefined ? "" : ` (${hindrance.message})`
+    const failure = `${prompt.sandbox} did not take the stop within ${withinMs / 1000} s${why}`
+    await changes.endOverdue(prompt.id, `${failure}: ${what}`)
+    await at("stop.ended")
+  }
+}
