@@ -3,12 +3,13 @@ import { mattering, sampled } from "@berth/testing/sampled"
 import { NAMES } from "./agents.ts"
 import { describeByName } from "./by-name.ts"
 import { describeInterruption } from "./interruption.ts"
+import { describeSilence } from "./silence.ts"
 import { openDockerStage, useStage } from "./stage.ts"
 import { describeTroubles } from "./troubles.ts"
 import { describeWork } from "./work.ts"
 
 /** Groups of cases that other tests on Docker cover with less. */
-const FURTHER = [describeByName, describeTroubles, describeInterruption]
+const FURTHER = [describeByName, describeTroubles, describeSilence, describeInterruption]
 
 requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
   const stage = useStage(openDockerStage)

@@ -13,6 +13,8 @@ export const MAKE_A_FILE = "Please make a file."
 export const SAW_A_BIRD = "I saw a heron."
 export const WHICH_BIRD = "Which bird was it?"
 export const BE_REFUSED = "Be refused."
+/** A prompt whose turn says something and never ends. */
+export const HANG = "Take your time."
 /** A prompt whose turn writes a note and never ends. The prompt that continues it reads the note. */
 export const NOTE_IT = "Note it once."
 
@@ -47,6 +49,7 @@ const making = (...calls: [ModelReply, ...ModelReply[]]): ModelScript => [
   { prompt: SAW_A_BIRD, replies: [{ text: ["A fine bird."] }] },
   { prompt: WHICH_BIRD, replies: [{ text: ["A heron."] }] },
   { prompt: BE_REFUSED, replies: [{ status: 401, message: "no such key" }] },
+  { prompt: HANG, replies: [{ hangAfter: "I be" }] },
   ...Object.entries(FAULTS).map(
     ([prompt, fault]): ScriptedPrompt => ({
       prompt,
