@@ -10,7 +10,7 @@ type Engine = Awaited<ReturnType<typeof startEngine>>
 /** A sandbox that ended is replaced within this time if prompts wait. */
 const START_MS = 5_000
 /** An engine that has begun a start records it within this time. */
-const WITHIN_START_MS = 150
+export const WITHIN_START_MS = 150
 
 /** Deaths of an engine. The next engine ends the sandboxes that it finds, or goes on with them. */
 export const engineMishaps = (engine: () => Engine): Readonly<Record<string, Mishap>> => ({
@@ -25,24 +25,33 @@ export const engineMishaps = (engine: () => Engine): Readonly<Record<string, Mis
   "the engine is killed in the middle of a start": async (_, sandbox, random) => {
     const before = shimsOf(engine())
     if (sandbox === undefined || !kill(findInside(sandbox)?.first, "SIGKILL")) return false
-    const untilMs = performance.now() + START_MS
-    const isStarting = () => shimsOf(engine()).some((pid) => !before.includes(pid))
-    while (!isStarting() && performance.now() < untilMs) await pause(1)
-    const isStruck = isStarting()
+    const isStruck = await hasStarted(engine(), before)
     await pause(random() * WITHIN_START_MS)
     await engine().restart({ liveRestore: true })
     return isStruck
   },
 })
 
-/** The processes that watch over containers of an engine: the first sign of a start. */
+/** Resolves when the engine has begun a start of a container that is none of these; false if it does not in time. */
+export const hasStarted = async (engine: Engine, before: readonly string[]): Promise<boolean> => {
+  const untilMs = performance.now() + START_MS
+  const isStarting = () => shimsOf(engine).some((id) => !before.includes(id))
+  while (!isStarting() && performance.now() < untilMs) await pause(1)
+  return isStarting()
+}
+
+/**
+ * The containers of an engine that have a process outside that watches over them, as `containerd-shim-runc-v2 -id ID`: the
+ * first sign of a start.
+ */
 export const shimsOf = ({ data }: Pick<Engine, "data">): string[] =>
-  readdirSync("/proc").filter((name) => {
+  readdirSync("/proc").flatMap((name) => {
     try {
       const [program = "", ...args] = readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0")
       const isOfEngine = args.some((arg) => arg.startsWith(dirname(data)))
-      return program.includes("containerd-shim") && isOfEngine
+      const id = args[args.indexOf("-id") + 1]
+      return program.includes("containerd-shim") && isOfEngine && id !== undefined ? [id] : []
     } catch {
-      return false
+      return []
     }
   })
