@@ -1,14 +1,17 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { dirname } from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Client } from "@berth/sdk/client"
 import type { startEngine } from "../docker/engine.ts"
 import { findInside, kill } from "./inside.ts"
+import { insist } from "./insist.ts"
 import type { Mishap } from "./mishaps.ts"
 
 type Engine = Awaited<ReturnType<typeof startEngine>>
 
-/** A sandbox that ended is replaced within this time if prompts wait. */
-const START_MS = 5_000
+/** A sandbox that ended is replaced within this time beside other tests. */
+const START_MS = 30_000
 /** An engine that has begun a start records it within this time. */
 export const WITHIN_START_MS = 150
 
@@ -22,15 +25,25 @@ export const engineMishaps = (engine: () => Engine): Readonly<Record<string, Mis
     await engine().restart({ liveRestore: true })
     return true
   },
-  "the engine is killed in the middle of a start": async (_, sandbox, random) => {
+  "the engine is killed in the middle of a start": async ({ client }, sandbox, random) => {
     const before = shimsOf(engine())
-    if (sandbox === undefined || !kill(findInside(sandbox)?.first, "SIGKILL")) return false
+    const workspace = sandbox && (await workspaceOf(client(), sandbox))
+    if (sandbox === undefined || workspace === undefined) return false
+    if (!kill(findInside(sandbox)?.first, "SIGKILL")) return false
+    // Prompts that have ended by now start no sandbox.
+    const wanted = insist(() => client().sandboxes.create({ workspace }))
     const isStruck = await hasStarted(engine(), before)
     await pause(random() * WITHIN_START_MS)
     await engine().restart({ liveRestore: true })
+    await wanted
     return isStruck
   },
 })
+
+const workspaceOf = async (client: Client, sandbox: SandboxId) => {
+  const { identity } = await insist(() => client.sandboxes.get(sandbox))
+  return await insist(() => client.workspaces.get(identity.workspace))
+}
 
 /** Resolves when the engine has begun a start of a container that is none of these; false if it does not in time. */
 export const hasStarted = async (engine: Engine, before: readonly string[]): Promise<boolean> => {
