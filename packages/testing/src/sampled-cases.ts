@@ -1,7 +1,7 @@
 import { describe, it } from "vitest"
 import { type Drawers, isWholeRun, sampled } from "./sampled.ts"
 
-type AddCase = (title: string, work: () => Promise<void>, deadlineMs?: number) => void
+export type AddCase = (title: string, work: () => Promise<void>, deadlineMs?: number) => void
 type AddGroup = (title: string, addAll: () => void) => void
 
 /**
