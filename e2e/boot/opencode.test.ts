@@ -2,9 +2,9 @@ import { type BootStep, type BootTrace, overlapMs } from "@berth/protocol/boot"
 import { readActivity } from "@berth/server/bridge/read-activity"
 import type { BackendChoice } from "@berth/server/open-backend"
 import { requires } from "@berth/testing/requires"
-import { mattering } from "@berth/testing/sampled"
-import { afterAll, beforeAll, expect, it } from "vitest"
-import { useSharedEngine } from "../docker/engine.ts"
+import { sampled } from "@berth/testing/sampled"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { BACKENDS, choiceOf, describeOn } from "../backends.ts"
 import { type Scene, setScene, workspaceOf } from "./opencode-stage.ts"
 
 /** The toolbox has half a gigabyte. */
@@ -108,33 +108,30 @@ const openedNothing = async (sandbox: Launched, trace: BootTrace): Promise<void>
 const BESIDE =
   "starts OpenCode beside git sync and the hooks, takes a prompt, uses a tool of the repo without a network, and counts the processes that prompts left"
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").describe(
-  "a boot with the real OpenCode, embedded",
-  () => {
-    const scene = useScene()
-    const backend = async () => ({ name: "embedded" }) as const
+const embedded = () =>
+  requires("strace").describe("with a trace of what it opens", () =>
     bootsBeside(
       `[R2.3] [R2.4] [R1.7] ${BESIDE}; OpenCode opens nothing of a repo that tracks .opencode and .berth before the start hook has ended`,
-      scene,
-      backend,
+      useScene(),
+      () => choiceOf("embedded"),
       ({ tracing }) => tracing,
       openedNothing,
-    )
-  },
-)
-
-const ON_DOCKER = "a boot with the real OpenCode, on Docker, whose image has no strace"
-
-// The supervisor boots alike on every backend.
-for (const title of mattering("boots with the real OpenCode, docker", [ON_DOCKER], {
-  inPart: true,
-  matters: () => false,
-}))
-  requires("root", "docker", "tini").describe(title, () =>
-    bootsBeside(
-      BESIDE,
-      useScene(),
-      async () => (await useSharedEngine()).choice,
-      ({ toolbox }) => toolbox,
     ),
   )
+
+const docker = () =>
+  describe("in an image without strace", () =>
+    bootsBeside(
+      `[R2.4] [R1.7] ${BESIDE}`,
+      useScene(),
+      () => choiceOf("docker"),
+      ({ toolbox }) => toolbox,
+    ))
+
+const CASES = { embedded, docker }
+
+describeOn(
+  sampled("backends of boots with the real OpenCode", BACKENDS, 1),
+  "a boot with the real OpenCode",
+  (backend) => CASES[backend](),
+)

@@ -10,13 +10,11 @@ import { LINK } from "@berth/protocol/link"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { BackendEvent } from "@berth/server/backends/backend"
 import { readActivity } from "@berth/server/bridge/read-activity"
-import type { BackendChoice } from "@berth/server/open-backend"
 import { findLinks, type SandboxLink } from "@berth/server/sandboxes/state/links"
 import { BERTH } from "@berth/testing/berth"
-import { requires } from "@berth/testing/requires"
-import { mattering } from "@berth/testing/sampled"
+import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
-import { useSharedEngine } from "../docker/engine.ts"
+import { BACKENDS, type BackendName, choiceOf, describeOn } from "../backends.ts"
 import { makeRepo, processesOf, setStage } from "./stage.ts"
 
 /** Covers the making of a toolbox, and boots beside other tests. */
@@ -37,26 +35,12 @@ const post = async ({ socket, token }: SandboxLink, path: string, body: object) 
 const KILL_SLEEPS =
   'for stat in /proc/[0-9]*/stat; do read -r pid name rest < $stat; [ "$name" = "(sleep)" ] && kill $pid; done'
 
-interface SandboxBackend {
-  /** The backend, or undefined for the embedded one. */
-  readonly choice: () => Promise<BackendChoice | undefined>
-  /** The name of a sandbox in the cgroups of its processes. */
-  readonly markOf: (sandbox: SandboxId) => Promise<string>
-}
-
 /** Cases of a sandbox with its supervisor, run on each backend. */
-const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
-  /** The marks that are known: an engine may forget a container that was stopped. */
-  const marks = new Map<SandboxId, string>()
-  const processesIn = async (sandbox: SandboxId) => {
-    const mark = marks.get(sandbox) ?? (await markOf(sandbox))
-    marks.set(sandbox, mark)
-    return processesOf(mark)
-  }
+const describeSandbox = (backend: BackendName): void => {
   let stage: Awaited<ReturnType<typeof setStage>>
   let repo: string
   beforeAll(async () => {
-    stage = await setStage(signal, await choice())
+    stage = await setStage(signal, await choiceOf(backend))
     repo = makeRepo(join(stage.base, "app"), {
       README: "hello\n",
       ".berth/setup.sh": "#!/bin/sh\necho setup >> order\n",
@@ -80,7 +64,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     const sandbox = await stage.standalone.launch(workspace(spec), mode)
     onTestFinished(() => sandbox.remove())
     expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ready" })
-    expect(await processesIn(sandbox.id)).not.toEqual([])
+    expect(processesOf(sandbox.id)).not.toEqual([])
     return sandbox
   }
   const isSupervisor = (command: string) =>
@@ -136,12 +120,12 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     const watching = new AbortController()
     onTestFinished(() => watching.abort())
     const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
-    const supervisor = (await processesIn(sandbox.id)).find(({ command }) => isSupervisor(command))
-    expect((await processesIn(sandbox.id)).length).toBeGreaterThan(3)
+    const supervisor = processesOf(sandbox.id).find(({ command }) => isSupervisor(command))
+    expect(processesOf(sandbox.id).length).toBeGreaterThan(3)
     if (supervisor === undefined) throw new Error("there is no supervisor")
     process.kill(supervisor.pid, "SIGKILL")
     expect(await exited).toMatchObject({ code: 137 })
-    expect(await processesIn(sandbox.id)).toEqual([])
+    expect(processesOf(sandbox.id)).toEqual([])
     expect((await sandbox.trace()).outcome).toBe("succeeded")
   })
 
@@ -162,7 +146,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
         ({ name }) => name === "setup-hook",
       )?.state
     await expect.poll(stateLeft).toBe("running")
-    for (const { pid, command } of await processesIn(sandbox.id))
+    for (const { pid, command } of processesOf(sandbox.id))
       if (isSupervisor(command)) process.kill(pid, "SIGKILL")
     await exited
     const { outcome, ending, steps } = await sandbox.trace()
@@ -182,7 +166,7 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
       state: "interrupted",
       reason: "the sandbox was stopped",
     })
-    expect(await processesIn(sandbox.id)).toEqual([])
+    expect(processesOf(sandbox.id)).toEqual([])
   })
 
   it("[R1.7] [R1.10] counts the processes that prompts left running, and none of the boot or of a command", async () => {
@@ -204,13 +188,13 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
     const command = ["sh", "-c", "setsid -f env -i sleep 1000; sleep 2000"]
     expect(await post(link, "/commands", { command, user: "root" })).toBe(201)
     const isSleep = ({ command }: { command: string }) => command === "sleep 1000"
-    await expect.poll(async () => (await processesIn(sandbox.id)).filter(isSleep).length).toBe(5)
+    await expect.poll(() => processesOf(sandbox.id).filter(isSleep).length).toBe(5)
     let activity = await readActivity(link, {}, signal)
     expect(activity).toMatchObject({ commands: [expect.any(String)], leftProcesses: 2 })
     void sandbox.prompt(KILL_SLEEPS)
     while (activity.leftProcesses > 0)
       activity = await readActivity(link, { after: activity.version, waitMs: 20_000 }, signal)
-    expect((await processesIn(sandbox.id)).filter(isSleep)).toHaveLength(1)
+    expect(processesOf(sandbox.id).filter(isSleep)).toHaveLength(1)
   })
 
   it("[R2.9] still shows a failed boot when the sandbox has been stopped", async () => {
@@ -271,24 +255,8 @@ const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
   })
 }
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "a sandbox with its supervisor, embedded",
-  () => describeSandbox({ choice: async () => undefined, markOf: async (sandbox) => sandbox }),
+describeOn(
+  sampled("backends of a sandbox with its supervisor", BACKENDS, 1),
+  "a sandbox with its supervisor",
+  describeSandbox,
 )
-
-const onDocker = mattering("backends of a sandbox with its supervisor", ["docker"], {
-  inPart: true,
-  matters: () => false,
-})
-for (const _ of onDocker)
-  requires("root", "docker", "tini").describe("a sandbox with its supervisor, on Docker", () =>
-    describeSandbox({
-      choice: async () => (await useSharedEngine()).choice,
-      markOf: async (sandbox) => {
-        const all = await (await useSharedEngine()).containers()
-        const found = all.find(({ Labels }) => Labels["berth.sandbox"] === sandbox)
-        if (found === undefined) throw new Error(`${sandbox} has no container`)
-        return found.Id
-      },
-    }),
-  )

@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   writeFileSync,
 } from "node:fs"
@@ -63,16 +64,26 @@ export const makeRepo = (path: string, files: Readonly<Record<string, string>>):
   return path
 }
 
-/** The processes of a sandbox, as the host sees them. `mark`: its name in their cgroups. */
-export const processesOf = (mark: string): { pid: number; command: string }[] =>
-  readdirSync("/proc")
+/** The processes of a sandbox on any backend, as the host sees them: those whose mounts have its link. */
+export const processesOf = (sandbox: string): { pid: number; command: string }[] => {
+  const namespaces = new Map<string, boolean>()
+  const isInside = (pid: string): boolean => {
+    const namespace = readlinkSync(`/proc/${pid}/ns/mnt`)
+    const known =
+      namespaces.get(namespace) ??
+      readFileSync(`/proc/${pid}/mountinfo`, "utf8").includes(`/links/${sandbox}/`)
+    namespaces.set(namespace, known)
+    return known
+  }
+  return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
       try {
-        if (!readFileSync(`/proc/${name}/cgroup`, "utf8").includes(mark)) return []
+        if (!isInside(name)) return []
         const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim()
         return [{ pid: Number(name), command }]
       } catch {
         return []
       }
     })
+}

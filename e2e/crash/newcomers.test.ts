@@ -3,10 +3,10 @@ import { join } from "node:path"
 import type { Slug } from "@berth/protocol/ids"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openStore } from "@berth/server/store/open"
-import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
-import { onSharedEngine, type World, worldOfFile } from "./world.ts"
+import { BACKENDS, type BackendName, describeOn } from "../backends.ts"
+import { engineOf, type World, worldOfFile } from "./world.ts"
 
 /** The steps of a fork in their order, of a running sandbox and of a stopped one. */
 const STEPS = {
@@ -38,6 +38,9 @@ const FORKS = Object.entries(STEPS).flatMap(([state, steps]) =>
   steps.map((step) => ({ state: state as keyof typeof STEPS, step })),
 )
 
+/** Sandboxes boot and servers start, beside other tests. */
+const DEADLINE_MS = 120_000
+
 const DAY_MS = 24 * 3600 * 1000
 
 const lookInto = (world: () => World) => {
@@ -59,14 +62,10 @@ const lookInto = (world: () => World) => {
   return { make, namesIn, seesFile, remove }
 }
 
-/** Kills the server at that many steps of forks and of imports; in a whole run, at every step. */
-const dyingServers = (
-  world: () => World,
-  backend: string,
-  few: { readonly forks: number; readonly imports: number },
-): void => {
+/** Kills the server at one step of forks and one of imports; in a whole run, at every step. */
+const dyingServers = (world: () => World, backend: BackendName): void => {
   const { make, namesIn, seesFile, remove } = lookInto(world)
-  it.each(sampled(`steps of a fork, ${backend}`, FORKS, few.forks))(
+  it.each(sampled(`steps of a fork, ${backend}`, FORKS, 1))(
     "[R1.10] at $step of a fork of a $state sandbox leaves no files of the fork, whose name is free again",
     async ({ state, step }) => {
       const origin = await make("origin")
@@ -91,10 +90,10 @@ const dyingServers = (
       await remove(origin)
       await expect.poll(() => [...namesIn("layers"), ...namesIn("stacks")]).toEqual([])
     },
-    60_000,
+    DEADLINE_MS,
   )
 
-  it.each(sampled(`steps of an import, ${backend}`, IMPORT_STEPS, few.imports))(
+  it.each(sampled(`steps of an import, ${backend}`, IMPORT_STEPS, 1))(
     "at %s of an import leaves no files of it, and its name is free again",
     async (step) => {
       const origin = await make("origin")
@@ -118,63 +117,63 @@ const dyingServers = (
       await remove(world().client().sandboxes.at(origin.id))
       await expect.poll(() => [...namesIn("layers"), ...namesIn("stacks")]).toEqual([])
     },
-    60_000,
+    DEADLINE_MS,
   )
 }
 
 const leftFiles = (world: () => World): void => {
   const { make, namesIn } = lookInto(world)
-  it("[R1.10] keeps files without a workspace for a week, then removes them, and no others", async () => {
-    const slugs = ["lost", "young", "unknown", "kept"]
-    for (const slug of slugs) {
-      const sandbox = await make(slug)
-      if (slug !== "unknown") await sandbox.stop()
-    }
-    const forget = async (...lost: string[]) => {
-      await world().kill()
-      const { db, close } = await openStore({ dataDir: world().dataDir })
-      await db
-        .deleteFrom("workspaces")
-        .where("slug", "in", lost as Slug[])
-        .execute()
-      await db
-        .deleteFrom("sandboxes")
-        .where("workspace", "in", lost as Slug[])
-        .execute()
-      await close()
-    }
-    const age = (slug: string) => {
-      const note = join(world().dataDir, "layers", "ownerless", slug)
-      writeFileSync(note, "")
-      const then = new Date(Date.now() - 8 * DAY_MS)
-      utimesSync(note, then, then)
-    }
-    await forget("lost", "young", "unknown")
-    await world().start()
-    await expect.poll(() => namesIn("ownerless")).toEqual(["lost", "young"])
-    expect(namesIn("stacks").toSorted()).toEqual(slugs.toSorted())
+  it(
+    "[R1.10] keeps files without a workspace for a week, then removes them, and no others",
+    async () => {
+      const slugs = ["lost", "young", "unknown", "kept"]
+      for (const slug of slugs) {
+        const sandbox = await make(slug)
+        if (slug !== "unknown") await sandbox.stop()
+      }
+      const forget = async (...lost: string[]) => {
+        await world().kill()
+        const { db, close } = await openStore({ dataDir: world().dataDir })
+        await db
+          .deleteFrom("workspaces")
+          .where("slug", "in", lost as Slug[])
+          .execute()
+        await db
+          .deleteFrom("sandboxes")
+          .where("workspace", "in", lost as Slug[])
+          .execute()
+        await close()
+      }
+      const age = (slug: string) => {
+        const note = join(world().dataDir, "layers", "ownerless", slug)
+        writeFileSync(note, "")
+        const then = new Date(Date.now() - 8 * DAY_MS)
+        utimesSync(note, then, then)
+      }
+      await forget("lost", "young", "unknown")
+      await world().start()
+      await expect.poll(() => namesIn("ownerless")).toEqual(["lost", "young"])
+      expect(namesIn("stacks").toSorted()).toEqual(slugs.toSorted())
 
-    await world().kill()
-    age("lost")
-    age("kept")
-    await world().start()
-    await expect.poll(() => namesIn("stacks").toSorted()).toEqual(["kept", "unknown", "young"])
-    await expect.poll(() => namesIn("ownerless")).toEqual(["young"])
-    const kept = await make("kept")
-    expect((await kept.commands.run("ls -a /home")).status).toBe(0)
-  }, 60_000)
+      await world().kill()
+      age("lost")
+      age("kept")
+      await world().start()
+      await expect.poll(() => namesIn("stacks").toSorted()).toEqual(["kept", "unknown", "young"])
+      await expect.poll(() => namesIn("ownerless")).toEqual(["young"])
+      const kept = await make("kept")
+      expect((await kept.commands.run("ls -a /home")).status).toBe(0)
+    },
+    DEADLINE_MS,
+  )
 }
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "a server that is killed in the middle of a fork or an import, embedded",
-  () => {
-    const world = worldOfFile()
-    dyingServers(world, "embedded", { forks: 1, imports: 1 })
+describeOn(
+  sampled("backends of forks and imports in whose middle a server dies", BACKENDS, 1),
+  "a server that is killed in the middle of a fork or an import",
+  (backend) => {
+    const world = worldOfFile(() => engineOf(backend))
+    dyingServers(world, backend)
     leftFiles(world)
   },
-)
-
-requires("root", "docker", "tini").describe(
-  "a server that is killed in the middle of a fork or an import, on Docker",
-  () => dyingServers(worldOfFile(onSharedEngine), "docker", { forks: 1, imports: 0 }),
 )

@@ -9,7 +9,8 @@ import { fileURLToPath } from "node:url"
 import { InstallationId } from "@berth/protocol/ids"
 import { type Client, createClient } from "@berth/sdk/client"
 import { afterAll, beforeAll } from "vitest"
-import { startEngine, useSharedEngine } from "../docker/engine.ts"
+import { type BackendName, choiceOf } from "../backends.ts"
+import { startEngine } from "../docker/engine.ts"
 import { forgetFence } from "../docker/forget-fence.ts"
 import { buildToolbox } from "../toolboxes/build.ts"
 import { insist } from "./insist.ts"
@@ -141,11 +142,11 @@ export const worldOfFile = (
   return () => world as World
 }
 
-/** The Docker engine that the tests of a run share. */
-export const onSharedEngine = async (): Promise<WorldEngine> => {
-  const { choice: backend } = await useSharedEngine()
-  return { backend, marks: async () => [], network: "none" }
-}
+/** The engine of a backend: for Docker, the one that the tests of a run share. */
+export const engineOf = async (name: BackendName): Promise<WorldEngine> =>
+  name === "embedded"
+    ? EMBEDDED
+    : { backend: await choiceOf(name), marks: async () => [], network: "none" }
 
 /** Like worldOfFile, on a Docker engine of its own. */
 export const dockerWorldOfFile = () => {

@@ -1,15 +1,13 @@
-import { once } from "node:events"
 import { readdirSync } from "node:fs"
 import { connect, createServer } from "node:net"
 import { join } from "node:path"
 import { pipeline } from "node:stream"
 import type { Event } from "@berth/protocol/event"
-import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { requires } from "@berth/testing/requires"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { makeRepo, setStage } from "../boot/stage.ts"
+import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { statesOf, textOf } from "../sessions/read-events.ts"
 import { processesOf, startEngine } from "./engine.ts"
@@ -67,102 +65,6 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
   })
 
   sampledCases("further cases of a Docker engine through a server", 1, (further) => {
-    further(
-      "runs commands, files, terminals, ports and git",
-      async () => {
-        const command = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })
-        expect(command).toMatchObject({ stdout: "in\n", stderr: "wrong\n", status: 3 })
-        const bytes = new Uint8Array(1_000_000).map((_, place) => place % 251)
-        await box.files.write("bytes", bytes)
-        expect(Buffer.from(await box.files.read("bytes")).equals(Buffer.from(bytes))).toBe(true)
-        await box.files.remove("bytes")
-
-        const view = await box.pty.create({ command: ["sh"], cols: 91, rows: 33 })
-        await view.write("stty size; exit 5\n")
-        let shown = ""
-        for await (const piece of view.output) shown += Buffer.from(piece).toString()
-        expect(shown).toContain("33 91")
-        expect(await view.exit).toEqual({ status: 5, signal: null })
-
-        const script = `require("net").createServer((s) => s.on("data", (d) => s.end("got " + d)))
-      .listen(3456, "127.0.0.1")`
-        const { id } = await box.commands.start(["/opt/berth/bin/node", "-e", script])
-        await expect
-          .poll(async () => (await box.ports.list()).map(({ port }) => port), {
-            timeout: DEADLINE_MS,
-          })
-          .toContain(3456)
-        const connection = await box.ports.connect(3456)
-        await connection.write(Buffer.from("hello"))
-        let heard = ""
-        for await (const piece of connection.output) heard += Buffer.from(piece).toString()
-        connection.close()
-        expect(heard).toBe("got hello")
-        await box.commands.kill(id)
-
-        await box.files.write("app/new", "new\n")
-        expect(await box.git.diff("app")).toContain("+new")
-        await box.git.commit("app", "A file", { all: true })
-        expect((await box.git.changes("app")).files).toEqual([])
-      },
-      DEADLINE_MS,
-    )
-
-    further(
-      "runs prompts of the shell agent, and reports their output",
-      async () => {
-        const signal = new AbortController().signal
-        const image = engine.image
-        const stage = await setStage(signal, {
-          name: "docker",
-          image,
-          engine: { socketPath: engine.socket },
-        })
-        try {
-          const workspace = WorkspaceSpec.parse({ slug: "prompts", network: { kind: "none" } })
-          const sandbox = await stage.standalone.launch(workspace, "fresh")
-          await sandbox.until(({ type }) => type === "boot.ready")
-          expect(await sandbox.prompt("echo one > file; cat file; id -u")).toMatchObject({
-            state: "succeeded",
-            output: "one\n1000\n",
-          })
-          expect(await sandbox.prompt("exit 3")).toMatchObject({ state: "failed" })
-        } finally {
-          await stage.close()
-        }
-        expect(await engine.containers()).toHaveLength(1)
-      },
-      DEADLINE_MS,
-    )
-
-    further("passes a command's streams and status on, and a signal to it", async () => {
-      const told = await server.berth(["exec", "app", "--", "sh", "-c", "cat; exit 7"], "in\n")
-      expect(told).toMatchObject({ stdout: Buffer.from("in\n"), status: 7 })
-      const child = server.startBerth([
-        ...["exec", "app", "--", "sh", "-c"],
-        "trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.05; done",
-      ])
-      await once(child.stdout, "data")
-      const ended = once(child, "close")
-      child.kill("SIGINT")
-      expect((await ended)[0]).toBe(9)
-    })
-
-    further(
-      "[R1.9] goes on when the server is killed, and is adopted by the next server",
-      async () => {
-        const { id } = await box.commands.start("echo before; exec sleep 1000")
-        await server.kill()
-        expect(processesOf(await engine.containers()).join("\n")).toContain("sleep 1000")
-        await server.restart()
-        box = server.sandbox(box.id)
-        expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
-        expect(await box.files.readText("app/README")).toBe("hello\n")
-        expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
-      },
-      DEADLINE_MS,
-    )
-
     further(
       "[R1.13] gives a workspace its caches, and leaves out a cache whose volume is not Berth's, with a warning",
       async () => {

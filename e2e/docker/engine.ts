@@ -13,6 +13,7 @@ const exec = promisify(execFile)
 export interface Container {
   readonly Id: string
   readonly ImageID: string
+  readonly State: string
   readonly Labels: Readonly<Record<string, string>>
   readonly Mounts: readonly { readonly Type: string }[]
   readonly Ports: readonly { readonly IP?: string; readonly PublicPort?: number }[]
@@ -62,7 +63,7 @@ const engineFor = (engine: EngineWithImage) => {
 }
 
 /** The commands that run in containers, as the host sees them. */
-export const processesOf = (containers: readonly Container[]): string[] =>
+export const processesOf = (containers: readonly Pick<Container, "Id">[]): string[] =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {

@@ -1,9 +1,9 @@
 import { join } from "node:path"
 import { SessionList } from "@berth/protocol/sessions"
 import { BERTH } from "@berth/testing/berth"
-import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it, vi } from "vitest"
+import { BACKENDS, type BackendName, describeOn, flagsOf } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
 import { startProcess } from "../run/process.ts"
 import { openServer } from "../sandboxes/server.ts"
@@ -12,17 +12,15 @@ import type { Case } from "./journey.ts"
 /** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
-const PARTS = ["root", "crunOrRunc", "conmon", "tini", "userNamespaces"] as const
-
-requires(...PARTS).describe("prompts in the first hour", () => {
+const describePrompts = (backend: BackendName): void => {
   vi.setConfig({ testTimeout: STAGE_DEADLINE_MS })
   let server: Awaited<ReturnType<typeof openServer>>
   let repo: string
   beforeAll(async () => {
-    server = await openServer()
+    server = await openServer(await flagsOf(backend))
     repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
   }, STAGE_DEADLINE_MS)
-  afterAll(() => server.close(), STAGE_DEADLINE_MS)
+  afterAll(() => server?.close(), STAGE_DEADLINE_MS)
 
   const berth = (...args: readonly string[]) => {
     const [node, ...own] = BERTH
@@ -76,7 +74,14 @@ requires(...PARTS).describe("prompts in the first hour", () => {
       },
     },
   ]
-  for (const { title, work } of sampled("prompts in the first hour", cases, 1)) it(title, work)
-})
+  for (const { title, work } of sampled(`prompts in the first hour, ${backend}`, cases, 1))
+    it(title, work)
+}
+
+describeOn(
+  sampled("backends of prompts in the first hour", BACKENDS, 1),
+  "prompts in the first hour",
+  describePrompts,
+)
 
 const idIn = (json: string) => /sb-\w+/.exec(json)?.[0] ?? json

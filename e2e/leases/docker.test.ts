@@ -1,12 +1,10 @@
-import { requires } from "@berth/testing/requires"
+import { describeOn } from "../backends.ts"
 import { useSharedEngine } from "../docker/engine.ts"
 import { describeLeases } from "./suite.ts"
 
-requires("root", "docker", "tini").describe("leases through a server, on Docker", () =>
+describeOn(["docker"], "leases through a server", (name) =>
   describeLeases({
-    name: "docker",
-    flags: async () => (await useSharedEngine()).flags,
+    name,
     freeze: async (sandbox) => (await useSharedEngine()).pause(sandbox),
-    few: { cases: 0, groups: 0 },
   }),
 )

@@ -1,14 +1,7 @@
-import { requires } from "@berth/testing/requires"
+import { describeOn } from "../backends.ts"
 import { freeze } from "./freeze.ts"
 import { describeLeases } from "./suite.ts"
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "leases through a server, embedded",
-  () =>
-    describeLeases({
-      name: "embedded",
-      flags: async () => [],
-      freeze: async (sandbox) => freeze(sandbox),
-      few: { cases: 1, groups: 2 },
-    }),
+describeOn(["embedded"], "leases through a server", (name) =>
+  describeLeases({ name, freeze: async (sandbox) => freeze(sandbox) }),
 )

@@ -28,6 +28,22 @@ export const setStage = async (config: string, flags: readonly string[] = []) =>
     return server.client().sandboxes.create({ workspace }, options)
   }
 
+  const runHere = async (args: readonly string[], isAtScreen: boolean) => {
+    let stdout = ""
+    let stderr = ""
+    const status = await run(onDataDir(server.dataDir, args), {
+      out: (text) => {
+        stdout += text
+      },
+      err: (text) => {
+        stderr += text
+      },
+      hasColors: () => false,
+      isScreen: () => isAtScreen,
+    })
+    return { stdout, stderr, status }
+  }
+
   return {
     ...server,
     create,
@@ -37,21 +53,9 @@ export const setStage = async (config: string, flags: readonly string[] = []) =>
       return sandbox
     },
     /** Runs a command in this process, which takes a fraction of a process's start. */
-    told: async (...args: readonly string[]) => {
-      let stdout = ""
-      let stderr = ""
-      const status = await run(onDataDir(server.dataDir, args), {
-        out: (text) => {
-          stdout += text
-        },
-        err: (text) => {
-          stderr += text
-        },
-        hasColors: () => false,
-        isScreen: () => false,
-      })
-      return { stdout, stderr, status }
-    },
+    told: (...args: readonly string[]) => runHere(args, false),
+    /** The same for a person at a screen. */
+    shown: (...args: readonly string[]) => runHere(args, true),
     /** Starts the server again, unless it has this configuration. */
     configure: async (wanted: string) => {
       if (readFileSync(file, "utf8") === wanted) return

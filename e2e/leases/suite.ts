@@ -6,9 +6,10 @@ import { type ForkProgress, SANDBOX_HEADER } from "@berth/protocol/sandboxes"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openStore } from "@berth/server/store/open"
 import { sampled } from "@berth/testing/sampled"
-import { sampledCases } from "@berth/testing/sampled-cases"
+import { type AddCase, sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { type BackendName, drawnOn, flagsOf } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
 import { sessionLeases } from "./sessions.ts"
 import { setStage } from "./stage.ts"
@@ -22,20 +23,16 @@ const REST_SOON = "idlePause: 1s\nidleStop: 6s\n"
 const LONGER_THAN_IDLE_S = 7
 
 export interface LeaseBackend {
-  readonly name: string
-  /** The flags of a server that uses the backend. */
-  readonly flags: () => Promise<readonly string[]>
+  readonly name: BackendName
   /** Freezes a sandbox's processes behind the server's back. */
   readonly freeze: (sandbox: SandboxId) => Promise<void>
-  /** The numbers of further cases and of groups in a run that leaves most out. */
-  readonly few: { readonly cases: number; readonly groups: number }
 }
 
 /** Leases through a server, the same on every backend. */
-export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void => {
+export const describeLeases = ({ name, freeze }: LeaseBackend): void => {
   let stage: Awaited<ReturnType<typeof setStage>>
   beforeAll(async () => {
-    stage = await setStage(NEVER_REST, await flags())
+    stage = await setStage(NEVER_REST, await flagsOf(name))
     // The first sandbox waits for the toolbox.
     await stage.make("first")
   }, STAGE_DEADLINE_MS)
@@ -70,7 +67,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
       })
     })
 
-    sampledCases(`further cases of leases, ${name}`, few.cases, (further) => {
+    const addFurther = (further: AddCase) => {
       further(
         "[R1.7] a sandbox in use names its user, and is neither stopped nor removed until the use ends",
         async () => {
@@ -247,7 +244,8 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
           await fork.remove()
         },
       )
-    })
+    }
+    sampledCases("further cases of leases", 1, addFurther, drawnOn(name))
   })
 
   describe("after a crash", () => {
@@ -300,6 +298,8 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
         status: 1,
         stderr: expect.stringContaining("sandbox.not_quarantined"),
       })
+      // A call has seconds, and the boot of the next sandbox may take longer beside other tests.
+      await stage.make("lost")
       expect(await lost.files.readText("kept")).toBe("still here\n")
     })
   })
@@ -360,6 +360,6 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
     ...sessionLeases(() => stage),
     { what: "with short idle times", cases: littlePatience },
   ]
-  for (const { what, cases } of sampled(`groups of leases, ${name}`, groups, few.groups))
+  for (const { what, cases } of sampled("groups of leases", groups, 2, drawnOn(name)))
     describe(what, cases)
 }

@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from "node:fs"
 import { Event, type EventBody } from "@berth/protocol/event"
 import type { Prompt } from "@berth/protocol/session"
 import { expect } from "vitest"
@@ -9,8 +8,6 @@ export interface SessionCalls {
   prompt(session: string, text: string): Promise<Prompt>
   /** Follows the events after that number, up to the first one that fits. */
   until(session: string, after: number, holds: (body: EventBody) => boolean): Promise<Event[]>
-  /** Kills all processes of a sandbox, as a lack of memory would. */
-  killSandbox(sandbox: string): Promise<void>
 }
 
 /** Opens the API as it is on the wire. */
@@ -45,12 +42,6 @@ export const openCalls = (
       }
       throw new Error(`the stream ended after ${JSON.stringify(events.at(-1))}`)
     },
-    killSandbox: async (sandbox) => {
-      for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-        const line = readIfThere(`/proc/${pid}/cmdline`)
-        if (line.includes("conmon") && line.includes(sandbox)) killChildren(Number(pid))
-      }
-    },
   }
 }
 
@@ -63,18 +54,5 @@ async function* eventsIn(response: Response): AsyncGenerator<Event> {
       const data = block.split("\n").find((line) => line.startsWith("data:"))
       if (data !== undefined) yield Event.parse(JSON.parse(data.slice("data:".length)))
     }
-  }
-}
-
-const killChildren = (parent: number): void => {
-  const children = readIfThere(`/proc/${parent}/task/${parent}/children`).trim().split(" ")
-  for (const child of children) if (child !== "") process.kill(Number(child), "SIGKILL")
-}
-
-const readIfThere = (path: string): string => {
-  try {
-    return readFileSync(path, "utf8")
-  } catch {
-    return ""
   }
 }

@@ -1,25 +1,38 @@
 import { execFileSync } from "node:child_process"
-import { chmodSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, cpSync, mkdirSync } from "node:fs"
 import { dirname, join } from "node:path"
 import type { SandboxId } from "@berth/protocol/ids"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { beforeAll, describe, expect, it } from "vitest"
+import { type BackendName, drawnOn } from "../backends.ts"
 import type { Stage } from "./stage.ts"
 
-export const describeCaches = (staged: () => Stage) =>
+/** Sandboxes boot beside other tests. */
+const DEADLINE_MS = 120_000
+
+/** What differs between the caches of backends. */
+export interface CacheBackend {
+  readonly name: BackendName
+  /** Puts something in the place of the cache for go of a workspace; gives the words of the warning, and how to take it away. */
+  readonly obstruct: (workspace: string) => Promise<{ words: string; clear: () => unknown }>
+  /** Where a cache lies on the host, if its files can be put there. */
+  readonly onHost?: (workspace: string, cache: string) => string
+}
+
+export const describeCaches = (staged: () => Stage, { name, obstruct, onHost }: CacheBackend) =>
   describe("the caches of a workspace", () => {
     let stage: Stage
     beforeAll(() => {
       stage = staged()
     })
     const { signal } = new AbortController()
-    const cacheOnHost = (...names: string[]) => join(stage.dataDir, "embedded", "caches", ...names)
     const warningsOf = async (sandbox: SandboxId) =>
       (await stage.sandboxes.get(sandbox, signal)).warnings
 
-    it("[R1.13] are found and filled by npm and pip, take files at the places of cargo, go and apt, the next sandbox has them, and they go with the workspace", async () => {
+    const fillByTools = async (toolsOnHost: string) => {
       const spec = { slug: "app", caches: ["npm", "pip", "cargo", "go", "apt"] as const }
       // The system inside has no pip of its own.
-      bringPip(cacheOnHost("app", "pip", "tool"))
+      bringPip(toolsOnHost)
       const first = await stage.up({ ...spec, caches: [...spec.caches] })
       expect(await warningsOf(first)).toEqual([])
       await stage.run(first, FILL)
@@ -36,50 +49,62 @@ export const describeCaches = (staged: () => Stage) =>
       await stage.sandboxes.remove(second, { force: true })
       const left = (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
       expect(left).not.toContain("app")
-    }, 60_000)
-
-    it("[R1.13] are left out, one by one, with a warning in the system's words", async () => {
-      mkdirSync(cacheOnHost("half"), { recursive: true })
-      writeFileSync(cacheOnHost("half", "go"), "in the way")
-      const without = await stage.up({ slug: "half", caches: ["npm", "go"] })
-      const warning = expect.stringMatching(/^it has no cache for go: .*(EEXIST|ENOTDIR)/)
-      expect(await warningsOf(without)).toEqual([warning])
-      expect(stage.heardOf(without).events.map(({ body }) => body)).toContainEqual({
-        type: "warning",
-        message: warning,
-      })
-      const logged = stage.lines.filter((line) => line.includes("it has no cache for go"))
-      expect(logged.map((line) => JSON.parse(line).sandbox)).toEqual([without])
-      const told =
-        'echo "$npm_config_cache,$GOCACHE"; touch "$npm_config_cache/x"; mount | grep -c go || true'
-      expect(await stage.run(without, told)).toBe("/var/cache/berth/npm,\n0\n")
-
-      // The sandbox is current all the same, so nothing replaces it.
-      expect(await stage.up({ slug: "half", caches: ["npm", "go"] })).toBe(without)
-      rmSync(cacheOnHost("half", "go"))
-      await stage.sandboxes.stop(without, { force: true })
-      const whole = await stage.up({ slug: "half", caches: ["go", "npm"] })
-      expect(await warningsOf(whole)).toEqual([])
-      const hashes = [without, whole].map(
-        async (sandbox) => (await stage.sandboxes.get(sandbox, signal)).identity.configHash,
+    }
+    if (onHost !== undefined)
+      it(
+        "[R1.13] are found and filled by npm and pip, take files at the places of cargo, go and apt, the next sandbox has them, and they go with the workspace",
+        () => fillByTools(join(onHost("app", "pip"), "tool")),
+        DEADLINE_MS,
       )
-      expect(new Set(await Promise.all(hashes)).size).toBe(1)
-    })
 
-    it("[R1.13] are left out where the workspace's own files are in the way, which stay as they are", async () => {
-      const plain = await stage.up({ slug: "links" })
-      await stage.run(
-        plain,
-        "mkdir elsewhere; ln -s /workspace/elsewhere ~/.cargo; mkdir ~/x; rm -r ~/x",
-      )
-      const without = await stage.up({ slug: "links", caches: ["cargo"] })
-      expect(await warningsOf(without)).toEqual([
-        "it has no cache for cargo: .cargo is no directory",
-      ])
-      expect(await stage.run(without, "readlink ~/.cargo; ls elsewhere")).toBe(
-        "/workspace/elsewhere\n",
-      )
-    })
+    sampledCases(
+      "further cases of caches",
+      1,
+      (it) => {
+        it("[R1.13] are left out, one by one, with a warning in the system's words", async () => {
+          const { words, clear } = await obstruct("half")
+          const without = await stage.up({ slug: "half", caches: ["npm", "go"] })
+          const warning = expect.stringMatching(new RegExp(`^it has no cache for go: .*${words}`))
+          expect(await warningsOf(without)).toEqual([warning])
+          expect(stage.heardOf(without).events.map(({ body }) => body)).toContainEqual({
+            type: "warning",
+            message: warning,
+          })
+          const logged = stage.lines.filter((line) => line.includes("it has no cache for go"))
+          expect(logged.map((line) => JSON.parse(line).sandbox)).toEqual([without])
+          const told =
+            'echo "$npm_config_cache,$GOCACHE"; touch "$npm_config_cache/x"; mount | grep -c /berth/go || true'
+          expect(await stage.run(without, told)).toBe("/var/cache/berth/npm,\n0\n")
+
+          // The sandbox is current all the same, so nothing replaces it.
+          expect(await stage.up({ slug: "half", caches: ["npm", "go"] })).toBe(without)
+          await clear()
+          await stage.sandboxes.stop(without, { force: true })
+          const whole = await stage.up({ slug: "half", caches: ["go", "npm"] })
+          expect(await warningsOf(whole)).toEqual([])
+          const hashes = [without, whole].map(
+            async (sandbox) => (await stage.sandboxes.get(sandbox, signal)).identity.configHash,
+          )
+          expect(new Set(await Promise.all(hashes)).size).toBe(1)
+        })
+
+        it("[R1.13] are left out where the workspace's own files are in the way, which stay as they are", async () => {
+          const plain = await stage.up({ slug: "links" })
+          await stage.run(
+            plain,
+            "mkdir elsewhere; ln -s /workspace/elsewhere ~/.cargo; mkdir ~/x; rm -r ~/x",
+          )
+          const without = await stage.up({ slug: "links", caches: ["cargo"] })
+          expect(await warningsOf(without)).toEqual([
+            "it has no cache for cargo: .cargo is no directory",
+          ])
+          expect(await stage.run(without, "readlink ~/.cargo; ls elsewhere")).toBe(
+            "/workspace/elsewhere\n",
+          )
+        })
+      },
+      drawnOn(name),
+    )
   })
 
 /**

@@ -114,7 +114,7 @@ export const setStage = async (
     await store.close()
     rmSync(base, { recursive: true, force: true })
   }
-  return { dataDir, backend, sandboxes, lines, up, run, whileShort, heardOf, close }
+  return { dataDir, installation, backend, sandboxes, lines, up, run, whileShort, heardOf, close }
 }
 
 const isEndOf = (body: EventBody, prompt: string): boolean =>

@@ -2,9 +2,9 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Event } from "@berth/protocol/event"
 import { Transcript } from "@berth/protocol/sessions"
-import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { BACKENDS, type BackendName, describeOn, flagsOf } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { startProcess } from "./process.ts"
@@ -12,14 +12,14 @@ import { startProcess } from "./process.ts"
 /** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("berth run", () => {
+const describeRun = (backend: BackendName): void => {
   let server: Awaited<ReturnType<typeof openServer>>
   let repo: string
   beforeAll(async () => {
-    server = await openServer()
+    server = await openServer(await flagsOf(backend))
     repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
   }, STAGE_DEADLINE_MS)
-  afterAll(() => server.close(), STAGE_DEADLINE_MS)
+  afterAll(() => server?.close(), STAGE_DEADLINE_MS)
 
   const start = (args: readonly string[], cwd = repo) => {
     const [node = "", ...own] = server.commandOf(args)
@@ -179,7 +179,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     ],
     [["answer", "app"], 2, "one of --allow, --deny, --decline and an answer is needed"],
   ]
-  it.each(sampled("commands that are refused, berth run", REFUSED, 2))(
+  it.each(sampled(`commands that are refused, berth run, ${backend}`, REFUSED, 2))(
     "refuses %j",
     async (args, status, message) => {
       const told = await run(args, "/")
@@ -187,4 +187,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
       expect(told.stderr).toContain(message)
     },
   )
-})
+}
+
+describeOn(sampled("backends of berth run", BACKENDS, 1), "berth run", describeRun)

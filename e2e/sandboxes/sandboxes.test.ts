@@ -13,10 +13,11 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
-import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { BACKENDS, describeOn, flagsOf } from "../backends.ts"
 import { makeRepo, processesOf } from "../boot/stage.ts"
 import { describeCuts } from "./cuts.ts"
 import { describeHostileCopy } from "./hostile-copy.ts"
@@ -27,19 +28,20 @@ import { describeShell, openShell } from "./shell.ts"
 /** Covers the making of a toolbox, and boots beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+describeOn(
+  sampled("backends of sandboxes through a server", BACKENDS, 1),
   "sandboxes through a server",
-  () => {
+  (backend) => {
     let server: Awaited<ReturnType<typeof openServer>>
     let box: ReturnType<typeof server.sandbox>
     beforeAll(async () => {
-      server = await openServer()
+      server = await openServer(await flagsOf(backend))
       const repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
       const made = await server.berth(["up", repo, "--network", "none"])
       expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
       box = server.sandbox(made.stdout.toString().trim())
     }, STAGE_DEADLINE_MS)
-    afterAll(() => server.close(), STAGE_DEADLINE_MS)
+    afterAll(() => server?.close(), STAGE_DEADLINE_MS)
 
     const exec = (line: readonly string[], input?: string | Buffer) =>
       server.berth(["exec", box.id, "--", ...line], input)

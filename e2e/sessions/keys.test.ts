@@ -17,9 +17,9 @@ import { dirname, join } from "node:path"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { modelProgram } from "@berth/testing/model/program"
-import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { BACKENDS, describeOn } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
 import { makeSmallDisk, type SmallDisk } from "../disk/small-disk.ts"
 import { startEngine } from "../docker/engine.ts"
@@ -131,25 +131,16 @@ const endWithCore = (pid: number, signal: "SIGABRT" | "SIGSEGV"): void => {
 const CORES_INSIDE =
   "find / -xdev -type f \\( -name core -o -name 'core.[0-9]*' \\) -size +0 2>/dev/null; find /tmp /run /dev/shm -type f \\( -name core -o -name 'core.[0-9]*' \\) 2>/dev/null; :"
 
-type BackendName = "embedded" | "docker"
-
-const NEEDS: Readonly<Record<BackendName, Parameters<typeof requires>>> = {
-  embedded: ["root", "crunOrRunc", "conmon", "tini", "userNamespaces"],
-  docker: ["root", "docker", "tini"],
-}
-
 const AGENT_NAMES = ["opencode", "claude", "codex"] as const satisfies readonly AgentName[]
 
 const CASES = sampled(
   "keys of agents that are searched for on a whole disk",
-  (["embedded", "docker"] as const).flatMap((backend) =>
-    AGENT_NAMES.map((name) => ({ backend, name })),
-  ),
+  BACKENDS.flatMap((backend) => AGENT_NAMES.map((name) => ({ backend, name }))),
   1,
 )
 
 for (const { backend, name } of CASES)
-  requires(...NEEDS[backend]).describe(`the key of a real ${name}, ${backend}`, () => {
+  describeOn([backend], `the key of a real ${name}`, () => {
     let disk: SmallDisk
     let outside: string
     let server: Awaited<ReturnType<typeof openServer>>

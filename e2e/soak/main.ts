@@ -46,14 +46,16 @@ const lives = new Map<MeasureName, Map<number, Sample[]>>()
 const problems: string[] = []
 let restarts = 0
 
-const act = async (once: () => Promise<void>): Promise<void> => {
-  while (performance.now() < endMs && problems.length === 0) {
-    try {
-      await once()
-    } catch (thrown) {
-      problems.push(thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown))
-    }
+/** Whatever fails is a problem of the report, which is written all the same. */
+const noting = async (work: () => Promise<void>): Promise<void> => {
+  try {
+    await work()
+  } catch (thrown) {
+    problems.push(thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown))
   }
+}
+const act = async (once: () => Promise<void>): Promise<void> => {
+  while (performance.now() < endMs && problems.length === 0) await noting(once)
 }
 const restart = async (): Promise<void> => {
   while (performance.now() + lifeMs < endMs && problems.length === 0) {
@@ -89,9 +91,11 @@ await Promise.all([
 ])
 over.abort()
 await Promise.all([sampling, restarting])
-problems.push(...(await soaked.check()))
-if (supervisorOf(resident) !== supervisor)
-  problems.push("the supervisor of the sandbox that was held is another one")
+await noting(async () => {
+  problems.push(...(await soaked.check()))
+  if (supervisorOf(resident) !== supervisor)
+    problems.push("the supervisor of the sandbox that was held is another one")
+})
 const growth = [...lives].flatMap(([name, ofName]) =>
   [...ofName.values()].flatMap((samples) => {
     const found = growthOf(MEASURES[name], samples, warmUpMs)
@@ -100,11 +104,13 @@ const growth = [...lives].flatMap(([name, ofName]) =>
 )
 for (const { name, ...found } of growth)
   if (found.isTooMuch) problems.push(complaintOf(MEASURES[name], found))
-for (const { identity } of await server.client().sandboxes.list())
-  await server.client().sandboxes.remove(identity.sandbox, { force: true })
-const left = await takeLeftovers(server.client(), server.dataDir)
-if (left.length > 0) problems.push(`left over: ${left.join(", ")}`)
-await server.close()
+await noting(async () => {
+  for (const { identity } of await server.client().sandboxes.list())
+    await server.client().sandboxes.remove(identity.sandbox, { force: true })
+  const left = await takeLeftovers(server.client(), server.dataDir)
+  if (left.length > 0) problems.push(`left over: ${left.join(", ")}`)
+})
+await noting(server.close)
 const minutes = Math.round(lifeMs / 6_000) / 10
 const report = { ...soaked.counts, restarts, lifeMinutes: minutes, growth, problems }
 process.stdout.write(`${JSON.stringify(report, undefined, 2)}\n`)

@@ -14,6 +14,8 @@ interface Workspace {
   /** Whether a crash cut off an action: its command or terminal may go on, and keeps the sandbox in use. */
   wasCut: boolean
   session: SessionId | undefined
+  /** The one sandbox that it keeps, also when it is stale: whoever installs a program on the host changes the system of all. */
+  kept: SandboxId | undefined
 }
 
 /** The pause between two uses of the resident sandbox. */
@@ -26,6 +28,7 @@ const workspaceOf = (name: string): Workspace => ({
   isBusy: false,
   wasCut: false,
   session: undefined,
+  kept: undefined,
 })
 
 /** Many workspaces that are used and changed at random. Each remembers what its files must hold. */
@@ -48,6 +51,7 @@ export class Soaked {
   async openResident(): Promise<SandboxId> {
     const sandbox = await this.#sandbox(this.#resident)
     await sandbox.hold({ holder: "the soak" })
+    this.#resident.kept = sandbox.id
     return sandbox.id
   }
 
@@ -134,7 +138,8 @@ export class Soaked {
     workspace.wasCut = false
   }
 
-  async #sandbox({ name, version }: Workspace): Promise<Sandbox> {
+  async #sandbox({ name, version, kept }: Workspace): Promise<Sandbox> {
+    if (kept !== undefined) return this.#client().sandboxes.at(kept)
     const workspace = {
       slug: name,
       network: { kind: "none" as const },

@@ -4,15 +4,23 @@ import { join } from "node:path"
 import { directory, file, link, makeArchive, withXattr } from "@berth/server/layers/testing/archive"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { beforeAll, expect, it, onTestFinished, vi } from "vitest"
+import type { BackendName } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
 import type { setStage } from "../leases/stage.ts"
 
 type Stage = Awaited<ReturnType<typeof setStage>>
 
 const DEADLINE_MS = 60_000
+/** Moves to the start of the line and clears it. */
+const NEW_LINE = "\\r\\u001b\\[K"
 const WAIT = { timeout: DEADLINE_MS }
 
-/** Makes an untracked file, folder and link, and changes tracked files in each way. */
+/** Makes an untracked line that moves while an archive is sent and its files are written, and is gone when they are. */
+const PROGRESS = new RegExp(
+  `^(${NEW_LINE}(sending the archive|the files are being written to disk)(: [^\\r]+)?)+${NEW_LINE}to is ready\\n$`,
+)
+
+/** A file, folder and link, and changes tracked files in each way. */
 const WORK = `
 cd /workspace/app; echo changed >> README; rm GONE; mkdir -p new/deep; echo new > new/deep/file; ln -s new/deep/file link
 chmod 700 new/deep/file; echo at home > ~/kept; git config user.name me`
@@ -20,17 +28,17 @@ chmod 700 new/deep/file; echo at home > ~/kept; git config user.name me`
 const LOOK = `
 cd /workspace/app; cat README new/deep/file ~/kept; readlink link; stat -c '%a %U' new/deep/file ~; git status --short; git config user.name`
 
-export const archives = (stage: () => Stage, backend: string): void => {
+export const archives = (stage: () => Stage, backend: BackendName): void => {
   let repo: string
   let archive: string
-  let shown: string
+  let looked: string
   beforeAll(async () => {
     const { base, told, sandbox } = stage()
     repo = makeRepo(join(base, "moved/app"), { README: "hello\n", GONE: "gone\n" })
     archive = join(base, "app.tar.zst")
     const from = (await told("up", repo, "--name", "from", "--network", "none")).stdout.trim()
     await sandbox(from).commands.run(WORK)
-    shown = (await sandbox(from).commands.run(LOOK)).stdout
+    looked = (await sandbox(from).commands.run(LOOK)).stdout
     const exported = await told("layers", "export", "from", archive, "--json")
     expect(exported).toMatchObject({ status: 0, stderr: "" })
     const bytes = readFileSync(archive).length
@@ -57,11 +65,11 @@ export const archives = (stage: () => Stage, backend: string): void => {
   it(
     "makes a workspace of its files, whose sandbox sees them as they were, and which `up` gives a repo and settings",
     async () => {
-      const { told, sandbox, client } = stage()
-      const imported = await told("layers", "import", "to", archive)
-      expect(imported).toMatchObject({ status: 0, stderr: "to is ready\n" })
+      const { told, shown, sandbox, client } = stage()
+      const imported = await shown("layers", "import", "to", archive)
+      expect(imported).toMatchObject({ status: 0, stderr: expect.stringMatching(PROGRESS) })
       const first = sandbox(imported.stdout.trim())
-      expect((await first.commands.run(LOOK)).stdout).toBe(shown)
+      expect((await first.commands.run(LOOK)).stdout).toBe(looked)
       const { agent, repos, hostPorts } = await client().workspaces.get("to")
       expect({ agent, repos, hostPorts }).toMatchObject({
         agent: { keys: [] },
@@ -73,7 +81,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
       expect(up).toMatchObject({ status: 0 })
       const second = sandbox(up.stdout.trim())
       expect(second.id).not.toBe(first.id)
-      expect((await second.commands.run(LOOK)).stdout).toBe(shown)
+      expect((await second.commands.run(LOOK)).stdout).toBe(looked)
       // Each has its own files.
       await second.commands.run("echo second > ~/kept")
       expect(
@@ -157,7 +165,7 @@ export const archives = (stage: () => Stage, backend: string): void => {
         const imported = await berth(["layers", "import", "piped", "-", "--json"], stdout)
         expect(imported).toMatchObject({ stderr: "", status: 0 })
         const { identity } = JSON.parse(imported.stdout.toString())
-        expect((await sandbox(identity.sandbox).commands.run(LOOK)).stdout).toBe(shown)
+        expect((await sandbox(identity.sandbox).commands.run(LOOK)).stdout).toBe(looked)
         expect(await told("rm", "piped", "--force")).toMatchObject({ status: 0 })
       },
       DEADLINE_MS,

@@ -7,20 +7,21 @@ import { FLATTEN_AT_LAYERS, MAX_LAYERS } from "@berth/server/layers/stacks/depth
 import { AGENT } from "@berth/server/layers/testing/ids"
 import { key } from "@berth/server/layers/testing/key"
 import { inMount } from "@berth/server/layers/testing/mount"
-import { requires } from "@berth/testing/requires"
-import { isWholeRun, sized } from "@berth/testing/sampled"
+import { isWholeRun, sampled, sized } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
-import { worldOfFile } from "../crash/world.ts"
+import { BACKENDS, describeOn } from "../backends.ts"
+import { engineOf, worldOfFile } from "../crash/world.ts"
 
 const FORKS = sized("forks in a row", { few: 8, all: 200 })
 /** Frozen layers that the first workspace begins with, so that a few forks make it deep. */
 const LAYERS = isWholeRun ? 0 : FLATTEN_AT_LAYERS - 2
 const FORK_MS = 5_000
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+describeOn(
+  sampled("backends of forks in a row", BACKENDS, 1),
   "a workspace that is forked again and again",
-  () => {
-    const world = worldOfFile()
+  (backend) => {
+    const world = worldOfFile(() => engineOf(backend))
 
     const read = (...path: string[]) =>
       JSON.parse(readFileSync(join(world().dataDir, "layers", ...path), "utf8"))

@@ -1,8 +1,6 @@
 import { userOf, usesAmong } from "@berth/protocol/lease"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import type { Session } from "@berth/sdk/sessions"
-import { sampled } from "@berth/testing/sampled"
-import { sampledCases } from "@berth/testing/sampled-cases"
 import { type ExpectStatic, expect, it } from "vitest"
 import type { setStage } from "../leases/stage.ts"
 import { ran } from "./ran.ts"
@@ -21,8 +19,11 @@ interface Using {
 const FOREVER = "until [ -e go ]; do sleep 0.05; done"
 const letGo = (box: Sandbox) => () => box.files.write("go", "")
 
+/** Its name, the words that its users are told by, and its begin. */
+type Use = readonly [string, RegExp, Begin]
+
 /** Every kind of lease that makes a sandbox in use, with the words for its user. */
-const USES: readonly [string, RegExp, Begin][] = [
+export const USES: readonly Use[] = [
   [
     "command",
     /^a running command$/,
@@ -96,19 +97,14 @@ const USES: readonly [string, RegExp, Begin][] = [
   ],
 ]
 
-export interface InUseOptions {
-  readonly backend: string
-  /** The numbers of uses and of further cases in a run that leaves most out. */
-  readonly few: { readonly uses: number; readonly cases: number }
+/** A session of a workspace whose first prompt has run. */
+const sessionOf = async (stage: Stage, name: string, own: ExpectStatic): Promise<Session> => {
+  const session = await stage.client().sessions.create({ workspace: name })
+  await ran(session, "true", own)
+  return session
 }
 
-export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void => {
-  const uses = sampled(`uses of a sandbox, ${backend}`, USES, few.uses)
-  const sessionOf = async (name: string, own: ExpectStatic): Promise<Session> => {
-    const session = await stage().client().sessions.create({ workspace: name })
-    await ran(session, "true", own)
-    return session
-  }
+export const inUse = (stage: () => Stage, uses: readonly Use[]): void => {
   const usersOf = async (box: Sandbox) => usesAmong((await box.why()).leases).map(userOf)
 
   it.concurrent.for(uses)(
@@ -116,7 +112,7 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
     async ([name, user, begin], { expect }) => {
       const { make, told, create } = stage()
       const box = await make(name)
-      const end = await begin(box, { session: () => sessionOf(name, expect), expect })
+      const end = await begin(box, { session: () => sessionOf(stage(), name, expect), expect })
       const word = new RegExp(user.source.replace(/^\^|\$$/g, ""))
       await expect.poll(() => usersOf(box)).toContainEqual(expect.stringMatching(word))
       expect(await box.get()).toMatchObject({ inUse: true })
@@ -155,49 +151,45 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
       expect((await find())?.sandbox).not.toBe(box.id)
     },
   )
+}
 
-  sampledCases(`further cases of uses, ${backend}`, few.cases, (further) => {
-    further(
-      "[R1.7] a session between its prompts keeps its sandbox, and yields to every request",
-      async () => {
-        const { make, told, create, client } = stage()
-        const keep = async (name: string) => {
-          const box = await make(name)
-          const session = await sessionOf(name, expect)
-          await expect
-            .poll(async () => (await box.why()).leases)
-            .toMatchObject([
-              { kind: "session", source: "session", subject: session.id, yields: true },
-            ])
-          return { box, session }
-        }
-        const { box, session } = await keep("kept-a")
-        expect(await box.get()).toMatchObject({ inUse: false })
-        expect((await told("ps")).stdout).toMatch(
-          new RegExp(`^${box.id} +kept-a +ready .* kept for session ${session.id}$`, "m"),
-        )
-        expect((await told("why", "kept-a")).stdout).toContain(
-          "is ready, and nobody uses it. It is kept for\n",
-        )
-        expect(await told("stop", "kept-a")).toMatchObject({ status: 0, stderr: "" })
-        // The conversation goes on in the next sandbox, and keeps that one.
-        const second = await ran(session, "true", expect)
-        expect(second).not.toBe(box.id)
-        const third = await create("kept-a", { A: "2" }, { deadlineMs: 20_000 })
-        expect(third.id).not.toBe(second)
-        expect(await ran(session, "true", expect)).toBe(third.id)
-        const run = ["run", "--workspace", "kept-a", "--no-diff", "--env"]
-        const { status, stderr } = await told(...(run as [string]), "A=3", "true")
-        expect({ status }, stderr).toEqual({ status: 0 })
-        const other = await client().sessions.create({
-          workspace: { ...(await client().workspaces.get("kept-a")), environment: { A: "4" } },
-        })
-        const startedMs = performance.now()
-        const fifth = await ran(other, "true", expect)
-        expect(fifth).not.toBe(third.id)
-        expect(performance.now() - startedMs).toBeLessThan(10_000)
-        expect(await told("rm", "kept-a")).toMatchObject({ status: 0, stderr: "" })
-      },
+/** A session keeps its sandbox between its prompts without using it. */
+export const betweenPrompts = (stage: () => Stage): void => {
+  it("[R1.7] keeps its sandbox, and yields to every request", async () => {
+    const { make, told, create, client } = stage()
+    const keep = async (name: string) => {
+      const box = await make(name)
+      const session = await sessionOf(stage(), name, expect)
+      await expect
+        .poll(async () => (await box.why()).leases)
+        .toMatchObject([{ kind: "session", source: "session", subject: session.id, yields: true }])
+      return { box, session }
+    }
+    const { box, session } = await keep("kept-a")
+    expect(await box.get()).toMatchObject({ inUse: false })
+    expect((await told("ps")).stdout).toMatch(
+      new RegExp(`^${box.id} +kept-a +ready .* kept for session ${session.id}$`, "m"),
     )
+    expect((await told("why", "kept-a")).stdout).toContain(
+      "is ready, and nobody uses it. It is kept for\n",
+    )
+    expect(await told("stop", "kept-a")).toMatchObject({ status: 0, stderr: "" })
+    // The conversation goes on in the next sandbox, and keeps that one.
+    const second = await ran(session, "true", expect)
+    expect(second).not.toBe(box.id)
+    const third = await create("kept-a", { A: "2" }, { deadlineMs: 20_000 })
+    expect(third.id).not.toBe(second)
+    expect(await ran(session, "true", expect)).toBe(third.id)
+    const run = ["run", "--workspace", "kept-a", "--no-diff", "--env"]
+    const { status, stderr } = await told(...(run as [string]), "A=3", "true")
+    expect({ status }, stderr).toEqual({ status: 0 })
+    const other = await client().sessions.create({
+      workspace: { ...(await client().workspaces.get("kept-a")), environment: { A: "4" } },
+    })
+    const startedMs = performance.now()
+    const fifth = await ran(other, "true", expect)
+    expect(fifth).not.toBe(third.id)
+    expect(performance.now() - startedMs).toBeLessThan(10_000)
+    expect(await told("rm", "kept-a")).toMatchObject({ status: 0, stderr: "" })
   })
 }

@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { SandboxView } from "@berth/protocol/sandboxes"
 import { expect, it } from "vitest"
+import type { BackendName } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
 import type { setStage } from "../leases/stage.ts"
 import { ran } from "./ran.ts"
@@ -11,12 +12,12 @@ type Stage = Awaited<ReturnType<typeof setStage>>
 /** An image of a registry at which no server listens. */
 const NO_IMAGE = "127.0.0.1:1/debian"
 
-const IMAGE_WORDS = {
+const IMAGE_WORDS: Readonly<Record<BackendName, string>> = {
   embedded: "an image needs a backend that has images",
   docker: `there is no image ${NO_IMAGE}`,
 }
 
-export const refusedCommands = (stage: () => Stage, backend: keyof typeof IMAGE_WORDS): void => {
+export const refusedCommands = (stage: () => Stage, backend: BackendName): void => {
   it("leaves the workspace, its sandbox, its leases and its sessions as they were", async () => {
     const { base, told, client } = stage()
     const repo = makeRepo(join(base, "calm"), { README: "calm\n" })

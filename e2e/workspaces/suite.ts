@@ -1,9 +1,10 @@
 import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe } from "vitest"
+import { BACKENDS, describeOn, drawnOn, flagsOf } from "../backends.ts"
 import { setStage } from "../leases/stage.ts"
 import { archives } from "./archives.ts"
 import { earlierIds } from "./earlier-ids.ts"
-import { type InUseOptions, inUse } from "./in-use.ts"
+import { betweenPrompts, inUse, USES } from "./in-use.ts"
 import { otherRepo } from "./other-repo.ts"
 import { refusedCommands } from "./refused.ts"
 import { removedWorkspaces } from "./removed.ts"
@@ -17,25 +18,27 @@ const GROUPS = [
   { what: "the id of an earlier sandbox", cases: earlierIds },
   { what: "a workspace that is removed", cases: removedWorkspaces },
   { what: "an archive of a workspace's files", cases: archives },
+  { what: "a session between its prompts", cases: betweenPrompts },
 ]
 
-export interface WorkspaceBackend {
-  readonly backend: "embedded" | "docker"
-  /** The flags with which a server uses the backend. */
-  readonly flags: () => Promise<readonly string[]>
-  /** The numbers of groups, and of cases of uses and archives, in a run that leaves most out. */
-  readonly few: InUseOptions["few"] & { readonly groups: number }
-}
+/** Adds the cases of workspaces through a server, the same on every backend. A partial run takes some of both together. */
+export const describeWorkspaces = (): void => {
+  for (const backend of BACKENDS) {
+    const groups = sampled("groups of workspaces", GROUPS, 3, drawnOn(backend))
+    const uses = sampled("uses of a sandbox", USES, 2, drawnOn(backend))
+    if (groups.length + uses.length === 0) continue
+    describeOn([backend], "workspaces through a server", () => {
+      let stage: Awaited<ReturnType<typeof setStage>>
+      beforeAll(async () => {
+        stage = await setStage(
+          "idlePause: 0\nidleStop: 0\nsessionKeep: 1h\n",
+          await flagsOf(backend),
+        )
+      }, STAGE_DEADLINE_MS)
+      afterAll(() => stage?.close(), STAGE_DEADLINE_MS)
 
-/** Adds the cases of workspaces through a server, the same on every backend. */
-export const describeWorkspaces = ({ backend, flags, few }: WorkspaceBackend): void => {
-  let stage: Awaited<ReturnType<typeof setStage>>
-  beforeAll(async () => {
-    stage = await setStage("idlePause: 0\nidleStop: 0\nsessionKeep: 1h\n", await flags())
-  }, STAGE_DEADLINE_MS)
-  afterAll(() => stage?.close(), STAGE_DEADLINE_MS)
-
-  for (const { what, cases } of sampled(`groups of workspaces, ${backend}`, GROUPS, few.groups))
-    describe(what, () => cases(() => stage, backend))
-  describe("in use", () => inUse(() => stage, { backend, few }))
+      for (const { what, cases } of groups) describe(what, () => cases(() => stage, backend))
+      if (uses.length > 0) describe("in use", () => inUse(() => stage, uses))
+    })
+  }
 }

@@ -25,19 +25,31 @@ export const mattering = <Item>(
   return taken
 }
 
+/** Suites that draw from the same items together, as those of two backends do, and the one that asks. */
+export interface Drawers {
+  readonly among: readonly string[]
+  readonly by: string
+}
+
 /**
- * Draws that many items by the run's seed, in their order; in a whole run, takes all. The report says how many of how
- * many.
+ * Draws that many items by the run's seed, in their order; in a whole run, takes all. Suites that draw together take so many
+ * between them: each asks for itself, and gets its own. The report says how many of how many.
  */
 export const sampled = <Item>(
   what: string,
   all: readonly Item[],
   count: number,
+  { among, by }: Drawers = ALONE,
 ): readonly Item[] => {
-  const taken = isWholeRun || all.length <= count ? all : draw(all, count, seededFor(what))
-  noteSample({ what, taken: taken.length, of: all.length, isDrawn: true })
-  return taken
+  const everyones = among.flatMap((name) => all.map((item) => ({ name, item })))
+  const isAll = isWholeRun || everyones.length <= count
+  const taken = isAll ? everyones : draw(everyones, count, seededFor(what))
+  const own = taken.filter(({ name }) => name === by).map(({ item }) => item)
+  noteSample({ what, taken: own.length, of: all.length, isDrawn: true })
+  return own
 }
+
+const ALONE: Drawers = { among: [""], by: "" }
 
 const draw = <Item>(all: readonly Item[], count: number, random: () => number): readonly Item[] => {
   const left = all.map((_, place) => place)
@@ -50,13 +62,9 @@ const draw = <Item>(all: readonly Item[], count: number, random: () => number): 
     .map((place) => all[place] as Item)
 }
 
-/** Whether the seed draws this item of all, where each asks for itself. In a whole run, each is drawn. */
-export const isDrawnOf = <Item extends string>(
+/** Whether the seed draws this suite of all, where each asks for itself. In a whole run, each is drawn. */
+export const isDrawnOf = <Name extends string>(
   what: string,
-  all: readonly Item[],
-  one: Item,
-): boolean => {
-  const isTaken = isWholeRun || all[Math.floor(seededFor(what)() * all.length)] === one
-  noteSample({ what, taken: isTaken ? 1 : 0, of: 1, isDrawn: true })
-  return isTaken
-}
+  among: readonly Name[],
+  by: Name,
+): boolean => sampled(what, [by], 1, { among, by }).length > 0

@@ -1,17 +1,21 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process"
+import { once } from "node:events"
 import { readdirSync, readFileSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import type { Readable, Writable } from "node:stream"
 import { setImmediate } from "node:timers/promises"
 import { type SandboxId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { StackKey } from "@berth/protocol/layer"
 import type { Overlay } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest"
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest"
 import type { Layers } from "../../layers/layers.ts"
 import { openLayers } from "../../layers/open.ts"
 import { snapshotOne } from "../../layers/testing/snapshot-one.ts"
+import { mountedBy } from "../../layers/tops/mounted.ts"
 import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
 
@@ -227,9 +231,10 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   )
 
   /** A sandbox that went on through a restart of its engine, and was stopped after it. */
-  const outliveEngine = async (): Promise<SandboxId> => {
+  const outliveEngine = async (before = async () => {}): Promise<SandboxId> => {
     const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
     await isUp(sandbox)
+    await before()
     await harness.engine.restart()
     await isIn(sandbox, "running")
     await harness.backend.stop(sandbox, { graceMs: 0 })
@@ -249,6 +254,29 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       await leavesNothing(await outliveEngine())
       const { notes } = await harness.backend.describe()
       expect(notes).toContainEqual(expect.stringContaining("(live-restore)"))
+    },
+    DEADLINE_MS,
+  )
+
+  it(
+    "gives its top back when a program that has copies of all mounts of the host ends",
+    async () => {
+      // A container's runtime has such copies until the container has a root, and a fork's copying program for as long as it copies.
+      const copying = ["--mount", "--propagation", "private", "sh", "-c", "echo up; exec cat"]
+      let program: ChildProcessByStdio<Writable, Readable, null> | undefined
+      onTestFinished(() => void program?.kill("SIGKILL"))
+      const sandbox = await outliveEngine(async () => {
+        program = spawn("unshare", copying, { stdio: ["pipe", "pipe", "inherit"] })
+        await once(program.stdout, "data")
+      })
+      await harness.backend.remove(sandbox)
+      const { top } = await layers.ensureTop(SHOP)
+      const released = layers.releaseTop(top, sandbox).catch((thrown: unknown) => thrown)
+      // The release has looked by the end of the second look.
+      for (const _ of [1, 2]) expect(await mountedBy(top)).toEqual([program?.pid])
+      program?.stdin.end()
+      expect(await released).toBeUndefined()
+      await leavesNothing(sandbox)
     },
     DEADLINE_MS,
   )

@@ -6,6 +6,7 @@ import { expect, it } from "vitest"
 import { key } from "../testing/key.ts"
 import { inMount, keepMounted } from "../testing/mount.ts"
 import { makeRoot, openForTest } from "../testing/store.ts"
+import { mountedBy } from "./mounted.ts"
 
 const shop = key("shop")
 
@@ -125,6 +126,19 @@ requires("root").describe("a top", () => {
     await running.end()
     await layers.releaseTop(top, sandbox)
     await layers.releaseTop(top, sandbox)
+  })
+
+  it("is released when the last program that has a copy of its mount ends", async () => {
+    const { layers, top } = await storeWithTop()
+    const sandbox = newId.sandbox()
+    const { mount } = await layers.claimTop(shop, sandbox)
+    const passing = await keepMounted(mount)
+    const released = layers.releaseTop(top, sandbox).catch((thrown: unknown) => thrown)
+    // The release has looked by the end of the second look.
+    for (const _ of [1, 2]) expect(await mountedBy(top)).toEqual([expect.any(Number)])
+    await passing.end()
+    expect(await released).toBeUndefined()
+    await layers.claimTop(shop, newId.sandbox())
   })
 
   it("cannot be released by another sandbox", async () => {

@@ -7,7 +7,7 @@ import { removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
 import type { ClaimRecord } from "../records/schemas.ts"
 import { adoptFlat } from "../stacks/flat.ts"
 import { findStack, readStack, stackName } from "../stacks/read.ts"
-import { assertNotMounted, topInUse } from "./free.ts"
+import { assertNotMounted, topInUse, whenUnmounted } from "./free.ts"
 import { type OverlayMount, overlayMount } from "./mount.ts"
 import { mountedBy } from "./mounted.ts"
 import { readClaim } from "./read-claim.ts"
@@ -68,7 +68,7 @@ export const releaseTop = async (
   const holder = await readClaim(context, top)
   if (holder === undefined) return
   if (holder.sandbox !== sandbox) throw heldBy(top, holder)
-  await assertNotMounted(top)
+  await whenUnmounted(top)
   await removePassingRecord(context.layout.top(top).claim)
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { TopId } from "@berth/protocol/ids"
 import type { Context } from "../context.ts"
@@ -14,6 +15,21 @@ export const assertFree = async (context: Context, top: TopId): Promise<void> =>
 export const assertNotMounted = async (top: TopId): Promise<void> => {
   const pids = await mountedBy(top)
   if (pids.length > 0) throw topInUse(top, `process ${pids.join(", ")} has it mounted`, { pids })
+}
+
+/**
+ * The longest wait for programs that have a copy of a mount that is gone. Any program that begins a mount namespace gets copies of all
+ * mounts of the host: the runtime of another engine until its container has a root, the copying program of a fork until it has copied.
+ */
+const COPIES_MS = 5_000
+const LOOK_EVERY_MS = 50
+
+/** Waits until no process has a top mounted whose sandbox is gone. Refuses it if one still has it after a while. */
+export const whenUnmounted = async (top: TopId): Promise<void> => {
+  const untilMs = performance.now() + COPIES_MS
+  while ((await mountedBy(top)).length > 0 && performance.now() < untilMs)
+    await pause(LOOK_EVERY_MS)
+  await assertNotMounted(top)
 }
 
 export const topInUse = (top: TopId, why: string, details: object): BerthError =>

@@ -34,7 +34,8 @@ export type WalkMessage =
   | { readonly seen: number }
   | { readonly sums: WalkSums }
 
-const BATCH_ENTRIES = 256
+/** Directories are reported so many at a time. */
+export const BATCH_ENTRIES = 256
 /** The thread reports its progress after this many entries. */
 export const SEEN_EVERY = 10_000
 const SECTOR_BYTES = 512
