@@ -1,12 +1,15 @@
-import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
+import { BACKENDS, describeOn } from "../backends.ts"
 import { silentStops } from "./silent-stops.ts"
-import { onSharedEngine, worldOfFile } from "./world.ts"
+import { engineOf, worldOfFile } from "./world.ts"
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
-  "on the embedded backend",
-  () => silentStops(worldOfFile(), "embedded", 2),
-)
-
-requires("root", "docker", "tini").describe("on a Docker engine", () =>
-  silentStops(worldOfFile(onSharedEngine), "docker", 1),
+describeOn(
+  sampled("backends of stops on silent sandboxes", BACKENDS, 1),
+  "stops on silent sandboxes",
+  (backend) =>
+    silentStops(
+      worldOfFile(() => engineOf(backend)),
+      backend,
+      1,
+    ),
 )
