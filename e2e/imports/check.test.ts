@@ -218,11 +218,11 @@ describe("checkImports", () => {
       ])
     })
 
-    it("share contract.ts, which may import what tests may import", () => {
+    it("share suites in testing/, which may import what tests may import", () => {
       const contract = {
-        "packages/app/src/engines/contract.ts": 'import "vitest"\nimport "../main.ts"',
+        "packages/app/src/engines/testing/contract.ts": 'import "vitest"\nimport "../../main.ts"',
       }
-      const source = 'import "../contract.ts"'
+      const source = 'import "../testing/contract.ts"'
       expect(check({ ...contract, "packages/app/src/engines/docker/a.test.ts": source })).toEqual(
         [],
       )

@@ -27,6 +27,5 @@ export function homeOf(file: string, { outside }: Rules): Home {
 
 export const isTest = (file: string) => /\.test\.[^./]+$/.test(file)
 
-/** Tells tests, files in `testing/`, and the suites that the tests of siblings share. */
-export const isForTests = (file: string) =>
-  isTest(file) || file.includes("/testing/") || /\/(contract|isolation)\.ts$/.test(file)
+/** Tells tests, and files in `testing/`, such as a suite that several tests share. */
+export const isForTests = (file: string) => isTest(file) || file.includes("/testing/")

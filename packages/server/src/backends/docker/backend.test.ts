@@ -1,5 +1,5 @@
 import { requires } from "@berth/testing/requires"
-import { backendContract } from "../contract.ts"
+import { backendContract } from "../testing/contract.ts"
 import { openHarness } from "./testing/harness.ts"
 
 requires("docker").describe("docker", () => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
-import { backendContract } from "../contract.ts"
+import { backendContract } from "../testing/contract.ts"
 import { openHarness } from "./testing/harness.ts"
 import { openHarnessOnRunc } from "./testing/on-runc.ts"
 

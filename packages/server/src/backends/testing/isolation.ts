@@ -7,10 +7,10 @@ import type { SystemIdentity } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { sized } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
-import { run as runProgram } from "../host/run.ts"
-import type { Backend } from "./backend.ts"
-import type { Attempt, Differences, Given, GivenNetwork } from "./testing/attempt.ts"
-import { CLOSED_ATTEMPTS } from "./testing/attempts.ts"
+import { run as runProgram } from "../../host/run.ts"
+import type { Backend } from "../backend.ts"
+import type { Attempt, Differences, Given, GivenNetwork } from "./attempt.ts"
+import { CLOSED_ATTEMPTS } from "./attempts.ts"
 import {
   AT_THE_END,
   CONNECTION_FLOOD,
@@ -29,14 +29,14 @@ import {
   OUTLIVING,
   OUTPUT_FLOOD,
   outlivingScript,
-} from "./testing/escapes/exhaustion.ts"
-import { NEIGHBOUR_READY, neighbourScript } from "./testing/escapes/neighbour.ts"
-import { KNOCKING, LISTED, listedIn, OPEN_ATTEMPTS, STRAY } from "./testing/escapes/network.ts"
-import { MOUNTED_FILE, WRITABLE_MOUNT } from "./testing/escapes/system.ts"
-import { OTHERS_AT_WORK, WATCHER, WATCHING } from "./testing/escapes/watching.ts"
-import { prelude, readTried, type Tried, tryingCommand } from "./testing/inside.ts"
-import { newSecret, type Planted, plant } from "./testing/planted.ts"
-import { type ConfigInput, POLL, type Sandboxes, sandboxesOf } from "./testing/sandboxes.ts"
+} from "./escapes/exhaustion.ts"
+import { NEIGHBOUR_READY, neighbourScript } from "./escapes/neighbour.ts"
+import { KNOCKING, LISTED, listedIn, OPEN_ATTEMPTS, STRAY } from "./escapes/network.ts"
+import { MOUNTED_FILE, WRITABLE_MOUNT } from "./escapes/system.ts"
+import { OTHERS_AT_WORK, WATCHER, WATCHING } from "./escapes/watching.ts"
+import { prelude, readTried, type Tried, tryingCommand } from "./inside.ts"
+import { newSecret, type Planted, plant } from "./planted.ts"
+import { type ConfigInput, POLL, type Sandboxes, sandboxesOf } from "./sandboxes.ts"
 
 /** A backend to test: a server of its own, in a network that the harness plays. */
 export interface IsolationHarness {

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises"
 import { describe, expect, it } from "vitest"
-import { DIFFERENCES, USER_NAMESPACE_DIFFERENCES } from "./docker/testing/differences.ts"
-import { NAMED } from "./testing/attempts.ts"
+import { DIFFERENCES, USER_NAMESPACE_DIFFERENCES } from "../docker/testing/differences.ts"
+import { NAMED } from "./attempts.ts"
 
-const document = new URL("../../../../docs/SECURITY.md", import.meta.url)
+const document = new URL("../../../../../docs/SECURITY.md", import.meta.url)
 
 describe("docs/SECURITY.md", () => {
   it.each(Object.entries(NAMED))("has a row for each attempt: %s", async (heading, attempts) => {

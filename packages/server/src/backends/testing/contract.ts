@@ -7,8 +7,8 @@ import { sized } from "@berth/testing/sampled"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { afterAll, afterEach, beforeAll, describe, expect } from "vitest"
 import type { z } from "zod"
-import { configHash } from "../sandboxes/making/config-hash.ts"
-import type { Backend, BackendEvent, ObservedSandbox } from "./backend.ts"
+import { configHash } from "../../sandboxes/making/config-hash.ts"
+import type { Backend, BackendEvent, ObservedSandbox } from "../backend.ts"
 
 /** A backend to test against the contract: the real engine, and a census of its traces. */
 export interface ContractHarness {
