@@ -4,6 +4,7 @@ import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
+import { refuseConflict } from "../refusals.ts"
 import { type ContainerInput, containerOf, imageOf } from "./container.ts"
 import { inspectSandbox } from "./containers.ts"
 import { deviceMounts } from "./devices.ts"
@@ -120,18 +121,14 @@ const findExisting = async (
   const found = await inspectSandbox(engine, identity.sandbox, signal)
   if (found === undefined) return undefined
   const observed = observe(found, installation, unheldLimits(info()))
-  const { sandbox, configHash } = identity
+  const { sandbox } = identity
   if (observed === undefined) {
     const name = containerName(sandbox)
     throw new BerthError("backend.name_taken", `someone else's container has the name ${name}`, {
       details: { sandbox, name, takenBy: found.Id },
     })
   }
-  if (observed.identity.configHash !== configHash) {
-    throw new BerthError("backend.conflict", "a sandbox of this id has another configuration", {
-      details: { sandbox, given: configHash, exists: observed.identity.configHash },
-    })
-  }
+  refuseConflict(identity, observed.identity)
   return observed
 }
 

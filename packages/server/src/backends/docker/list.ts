@@ -1,17 +1,13 @@
-import type { ObservedSandbox } from "../backend.ts"
 import { inspectContainer, type Listed, listContainers } from "./containers.ts"
 import { unheldLimits } from "./info.ts"
-import { observe, observeListed } from "./observe.ts"
+import { type Observed, observe, observeListed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**
  * Lists this installation's sandboxes. Exited ones are inspected, since the engine's list does not tell how a container
  * ended.
  */
-export const listSandboxes = async (
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<ObservedSandbox[]> => {
+export const listSandboxes = async (parts: Parts, signal: AbortSignal): Promise<Observed[]> => {
   const listed = await listContainers(parts.engine, parts.installation, signal)
   const all = await Promise.all(listed.map((each) => lookAt(parts, each, signal)))
   return all.filter((seen) => seen !== undefined)
@@ -21,7 +17,7 @@ const lookAt = async (
   { engine, installation, info }: Parts,
   listed: Listed,
   signal: AbortSignal,
-): Promise<ObservedSandbox | undefined> => {
+): Promise<Observed | undefined> => {
   const unheld = unheldLimits(info())
   const seen = observeListed(listed, installation, unheld)
   if (seen?.state !== "exited") return seen

@@ -1,10 +1,8 @@
-import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { STOP_SIGNAL } from "./container.ts"
 import { inspectContainer } from "./containers.ts"
 import type { Engine } from "./engine.ts"
 import { idByName } from "./id-by-name.ts"
-import type { Observed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**
@@ -97,12 +95,3 @@ const inTime = async (ended: Promise<unknown>, graceMs: number): Promise<boolean
     clearTimeout(timer)
   }
 }
-
-export const wrongState = (
-  { identity: { sandbox }, state }: Observed,
-  done: string,
-  needed: string,
-): BerthError =>
-  new BerthError("backend.wrong_state", `a sandbox that is ${state} cannot be ${done}`, {
-    details: { sandbox, state, needed },
-  })

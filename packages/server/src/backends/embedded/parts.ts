@@ -5,10 +5,12 @@ import type { Apart } from "./apart.ts"
 import type { Caches } from "./caches.ts"
 import type { Cgroups } from "./cgroups/cgroups.ts"
 import type { Launchers } from "./conmon.ts"
+import type { Exits } from "./exits.ts"
 import type { IdMapping, NoIdMapping } from "./ids/mapping.ts"
 import type { IdRanges } from "./ids/ranges.ts"
 import type { SandboxIdSource } from "./ids/sandbox-ids.ts"
 import type { SandboxNetwork } from "./network/network.ts"
+import type { Reclaims } from "./reclaims.ts"
 import type { Runtime } from "./runtime.ts"
 import type { CompiledFilter } from "./seccomp/compiled.ts"
 import type { StateDirectory } from "./state.ts"
@@ -18,9 +20,11 @@ import type { Tools } from "./tools.ts"
 /** The parts that all operations share, put together once. */
 export interface Parts {
   readonly states: StateDirectory
+  readonly exits: Exits
   readonly tools: Tools
   readonly runtime: Runtime
   readonly cgroups: Cgroups
+  readonly reclaims: Reclaims
   readonly network: SandboxNetwork
   readonly caches: Caches
   /** The first id of the range that the installation's files have on disk. */

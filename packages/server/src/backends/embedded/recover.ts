@@ -58,12 +58,3 @@ const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[
   )
   return [...names, ...inCgroups, ...inNetwork]
 }
-
-/** The system trees and ranges of ids that the existing sandboxes have. */
-export const inUse = async ({ states }: Parts) => {
-  const all = await states.readAll()
-  return {
-    systems: new Set(all.map(({ system }) => system).filter((system) => system !== undefined)),
-    ranges: all.map(({ idBase }) => idBase).filter((base) => base !== undefined),
-  }
-}
