@@ -3,7 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
-import { type Claims, createClaims } from "./claims.ts"
+import { Claims } from "./claims.ts"
 import { namesOf } from "./names.ts"
 import { poolOf } from "./pool.ts"
 
@@ -12,7 +12,7 @@ const NONE: ReadonlySet<string> = new Set()
 
 describe("claims", () => {
   let directory: string
-  const open = (range = "198.18.0.0/16"): Claims => createClaims(directory, names, poolOf(range))
+  const open = (range = "198.18.0.0/16"): Claims => new Claims(directory, names, poolOf(range))
   const files = () => [
     ...readdirSync(join(directory, "devices")),
     ...readdirSync(join(directory, "addresses")),

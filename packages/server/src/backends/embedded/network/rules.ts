@@ -22,25 +22,27 @@ export interface RulesInput {
 
 const DNS = "meta l4proto { tcp, udp } th dport 53"
 
-/**
- * The whole fence. The chains never change; a sandbox is one element in `sources` and one in `allowed` per range.
- * Packets of our devices are matched by the name's prefix, so a link whose element is missing reaches nothing at all.
- * Each packet from a sandbox is judged twice: by the destination that it names, before any address is translated, and
- * by the one that it has after, so that no translation of the host's own leads around. Established connections get no
- * shortcut: addresses are used again, and an old connection must not outlive its rules.
- */
-const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
-  const from = `iifname "${names.devicePrefix}*"`
-  const notFrom = `iifname != "${names.devicePrefix}*"`
-  const asked = `ct status dnat ct original ip daddr ${pool.gateway} ${DNS}`
-  return `
+/** Matches packets from a sandbox's device. */
+const fromSandbox = ({ devicePrefix }: Names) => `iifname "${devicePrefix}*"`
+
+/** Matches packets from any other device. */
+const fromOther = ({ devicePrefix }: Names) => `iifname != "${devicePrefix}*"`
+
+/** Matches packets of a question to the host's name server that a sandbox has asked its gateway. */
+const isAsked = ({ gateway }: Pool) => `ct status dnat ct original ip daddr ${gateway} ${DNS}`
+
+/** The ranges that are refused, and the elements of each sandbox. */
+const SETS = `
   set refused {
     type ipv4_addr; flags interval;
     elements = { ${merge(REFUSED_RANGES.map(spanOf)).map(toText).join(", ")} }
   }
   set sources { type ifname . ipv4_addr; }
   set allowed { type ifname . ipv4_addr; flags interval; }
+`
 
+/** How a packet is refused, and which destinations are. */
+const judging = ({ pool }: RulesInput): string => `
   # The sandbox hears of it at once. ICMP alone would not do: the kernel sends few of them a second.
   chain refuse {
     meta l4proto tcp reject with tcp reset
@@ -53,11 +55,14 @@ const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
     iifname . ip daddr @allowed accept
     ip daddr @refused goto refuse
     accept
-  }
+  }`
+
+/** Packets on their arrival from a sandbox, before any address is translated. */
+const arriving = ({ names, pool, resolver }: RulesInput): string => `
   # "unicast" is neither an address of the host nor broadcast nor multicast.
   chain sent {
     type filter hook prerouting priority mangle; policy accept;
-    ${notFrom} accept
+    ${fromOther(names)} accept
     meta nfproto != ipv4 drop
     iifname . ip saddr != @sources drop
     ${resolver === undefined ? "" : `ip daddr ${pool.gateway} ${DNS} accept`}
@@ -68,45 +73,63 @@ const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
   # the packet (see barrier.ts).
   chain passed {
     type filter hook prerouting priority 300; policy accept;
-    ${from} meta mark set meta mark | ${PASSED_MARK}
-  }
+    ${fromSandbox(names)} meta mark set meta mark | ${PASSED_MARK}
+  }`
+
+/** The way of a question to the host's name server. */
+const asking = ({ names, pool, resolver }: RulesInput): string => `
   # Before the host's own translations, which may take every packet to port 53.
   chain ask {
     type nat hook prerouting priority dstnat - 10; policy accept;
-    ${resolver === undefined ? "" : `${from} ip daddr ${pool.gateway} ${DNS} dnat ip to ${resolver}`}
+    ${resolver === undefined ? "" : `${fromSandbox(names)} ip daddr ${pool.gateway} ${DNS} dnat ip to ${resolver}`}
   }
   # A name server on the host itself is asked from its own address, as by any program of the host:
   # many answer nobody else. 100 is where source addresses are translated.
   chain ask_locally {
     type nat hook input priority 100; policy accept;
-    ${resolver === undefined ? "" : `${from} ${asked} snat ip to ${resolver}`}
-  }
+    ${resolver === undefined ? "" : `${fromSandbox(names)} ${isAsked(pool)} snat ip to ${resolver}`}
+  }`
+
+/** Packets into the host and through it, after their addresses are translated. */
+const passing = ({ names, pool }: RulesInput): string => `
   chain into_host {
     type filter hook input priority filter; policy accept;
-    ${notFrom} accept
-    ${asked} accept
+    ${fromOther(names)} accept
+    ${isAsked(pool)} accept
     goto refuse
   }
   chain through_host {
     type filter hook forward priority filter; policy accept;
-    ${from} goto from_sandbox
+    ${fromSandbox(names)} goto from_sandbox
     oifname "${names.devicePrefix}*" goto to_sandbox
   }
   chain from_sandbox {
     meta nfproto != ipv4 drop
-    ${asked} accept
+    ${isAsked(pool)} accept
     goto judge
   }
   chain to_sandbox {
     ct direction reply ct state established,related accept
     drop
-  }
+  }`
+
+/** Packets that leave for the internet. */
+const leaving = ({ names, pool, bounds }: RulesInput): string => `
   chain leave {
     type nat hook postrouting priority srcnat; policy accept;
     ${masqueradeText(`ip saddr ${pool.range} oifname != "${names.devicePrefix}*"`, bounds)}
   }
 `
-}
+
+/**
+ * The whole fence. The chains never change; a sandbox is one element in `sources` and one in `allowed` per range.
+ * Packets of our devices are matched by the name's prefix, so a link whose element is missing reaches nothing at all.
+ * Each packet from a sandbox is judged twice: by the destination that it names, before any address is translated, and
+ * by the one that it has after, so that no translation of the host's own leads around. Established connections get no
+ * shortcut: addresses are used again, and an old connection must not outlive its rules.
+ */
+const chains = (input: RulesInput): string =>
+  [SETS, judging(input), arriving(input), asking(input), passing(input), leaving(input)].join("")
 
 /** The rules that bound the connections of sandboxes through the fence. Sandboxes ask the gateway for names. */
 export const connectionsOf = ({ names, pool, bounds }: RulesInput): ConnectionRulesInput => ({
