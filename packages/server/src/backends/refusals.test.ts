@@ -2,7 +2,7 @@ import { newId, Slug } from "@berth/protocol/ids"
 import { ConfigHash } from "@berth/protocol/sandbox"
 import { describe, expect, it } from "vitest"
 import type { EngineState } from "./backend.ts"
-import { hasToChange, refuseConflict, refuseForeign, refuseUnknown } from "./refusals.ts"
+import { hasToChange, refuseForeign, refuseOtherConfiguration, refuseUnknown } from "./refusals.ts"
 
 const identity = {
   installation: newId.installation(),
@@ -60,8 +60,8 @@ describe("refusals", () => {
 
   it("refuse another configuration under the same id, and no other", () => {
     const configHash = ConfigHash.parse("1".repeat(64))
-    expect(() => refuseConflict(identity, identity)).not.toThrow()
-    expect(() => refuseConflict(identity, { configHash })).toThrow(
+    expect(() => refuseOtherConfiguration(identity, identity)).not.toThrow()
+    expect(() => refuseOtherConfiguration(identity, { configHash })).toThrow(
       expect.objectContaining({
         code: "backend.conflict",
         details: { sandbox: identity.sandbox, given: identity.configHash, exists: configHash },

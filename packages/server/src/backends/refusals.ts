@@ -22,7 +22,7 @@ export const refuseForeign = (
 }
 
 /** Refuses a sandbox to be created whose id exists already with another configuration. */
-export const refuseConflict = (
+export const refuseOtherConfiguration = (
   given: Pick<SandboxIdentity, "sandbox" | "configHash">,
   existing: Pick<SandboxIdentity, "configHash">,
 ): void => {

@@ -3,15 +3,12 @@ import { BerthError } from "@berth/protocol/errors"
 import { type InstallationId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { CacheName } from "@berth/protocol/workspace"
-import { abortable } from "../../host/abortable.ts"
-import { type CacheResult, DEADLINES_MS, type FoundCache } from "../backend.ts"
+import type { CacheResult, FoundCache } from "../backend.ts"
 import type { Engine } from "./engine.ts"
+import { EnsuredVolumes } from "./ensured-volumes.ts"
 import type { EngineInfo } from "./info.ts"
 import { CACHE_LABEL, cacheVolume, INSTALLATION_LABEL, WORKSPACE_LABEL } from "./names.ts"
 import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./volumes.ts"
-
-/** A cache that was ensured this recently is not looked up again when a sandbox is made with it. */
-const FRESH_MS = 2_000
 
 /** Volumes that the sandboxes of one workspace share, so that packages are fetched once. */
 export interface Caches {
@@ -41,21 +38,10 @@ export const openCaches = (
     },
     options: {},
   })
-  type Wanted = ReturnType<typeof volumeOf>
-
-  const looking = new Map<string, Promise<VolumeAnswer>>()
-  const seenAtMs = new Map<string, number>()
-  /** Ensures a volume with one request for all concurrent callers. */
-  const look = async (volume: Wanted, signal: AbortSignal): Promise<VolumeAnswer> => {
-    const { name } = volume
-    const within = AbortSignal.timeout(DEADLINES_MS.ensureCache)
-    const shared =
-      looking.get(name) ?? ensureVolume(engine, volume, within).finally(() => looking.delete(name))
-    looking.set(name, shared)
-    const found = await abortable(shared, signal)
-    seenAtMs.set(name, performance.now())
-    return found
-  }
+  const volumes = new EnsuredVolumes(
+    (volume, signal) => ensureVolume(engine, volume, signal),
+    () => performance.now(),
+  )
 
   const ensureOne = async (
     workspace: Slug,
@@ -63,7 +49,7 @@ export const openCaches = (
     signal: AbortSignal,
   ): Promise<CacheResult> => {
     try {
-      const { Mountpoint } = await look(volumeOf(workspace, cache), signal)
+      const { Mountpoint } = await volumes.ensure(volumeOf(workspace, cache), signal)
       const owner = info().idBase + AGENT_USER.uid
       // A cache elsewhere is given to its user when a sandbox is made with it.
       if (info().local) {
@@ -82,14 +68,14 @@ export const openCaches = (
 
     list: async (signal) => {
       const labels = [`${INSTALLATION_LABEL}=${installation}`, CACHE_LABEL]
-      const volumes = await listVolumes(engine, labels, signal)
+      const found = await listVolumes(engine, labels, signal)
       const { local } = info()
-      return (await Promise.all(volumes.map((each) => foundCache(each, local)))).flat()
+      return (await Promise.all(found.map((each) => foundCache(each, local)))).flat()
     },
 
     remove: async (workspace, cache, signal) => {
       const { name } = volumeOf(workspace, cache)
-      seenAtMs.delete(name)
+      volumes.forget(name)
       const path = `/volumes/${name}`
       const { status } = await engine.ask({ method: "DELETE", path }, [204, 404, 409], signal)
       return status !== 409
@@ -97,7 +83,7 @@ export const openCaches = (
 
     async require(workspace, cache, signal) {
       const { name, labels } = volumeOf(workspace, cache)
-      if (performance.now() - (seenAtMs.get(name) ?? -FRESH_MS) < FRESH_MS) return
+      if (volumes.isFresh(name)) return
       const found = await findVolume(engine, name, signal)
       const own = found?.Labels?.[CACHE_LABEL] === labels[CACHE_LABEL]
       if (found !== undefined && own) return

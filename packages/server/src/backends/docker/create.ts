@@ -4,7 +4,7 @@ import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
-import { refuseConflict } from "../refusals.ts"
+import { refuseOtherConfiguration } from "../refusals.ts"
 import { type ContainerInput, containerOf, imageOf } from "./container.ts"
 import { inspectSandbox } from "./containers.ts"
 import { deviceMounts } from "./devices.ts"
@@ -128,7 +128,7 @@ const findExisting = async (
       details: { sandbox, name, takenBy: found.Id },
     })
   }
-  refuseConflict(identity, observed.identity)
+  refuseOtherConfiguration(identity, observed.identity)
   return observed
 }
 

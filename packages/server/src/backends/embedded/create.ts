@@ -10,7 +10,8 @@ import type { Parts } from "./parts.ts"
 import { isHostDirectory, prepareInside, writeBundle } from "./prepare.ts"
 import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
-import type { SandboxPaths, SandboxState } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
+import type { SandboxPaths } from "./state-paths.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
 const UNDO_DEADLINE_MS = 15_000

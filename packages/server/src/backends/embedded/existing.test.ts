@@ -1,43 +1,24 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { newId, Slug } from "@berth/protocol/ids"
-import { ConfigHash, SandboxConfig } from "@berth/protocol/sandbox"
 import { expect, it, onTestFinished } from "vitest"
 import { ExistingSandboxes } from "./existing.ts"
-import { type SandboxState, stateDirectory } from "./state.ts"
+import { StateDirectory } from "./state.ts"
+import { stateOf } from "./testing/state.ts"
 
 const begin = async () => {
   const root = await mkdtemp(join(tmpdir(), "berth-existing-"))
   onTestFinished(() => rm(root, { recursive: true }))
-  const states = stateDirectory(root)
+  const states = new StateDirectory(root)
   await states.prepare()
-  const sandbox = newId.sandbox()
-  const state: SandboxState = {
-    version: 1,
-    spec: {
-      identity: {
-        installation: newId.installation(),
-        workspace: Slug.parse("a"),
-        sandbox,
-        configHash: ConfigHash.parse("0".repeat(64)),
-      },
-      config: SandboxConfig.parse({
-        system: { kind: "host", contents: "0".repeat(64) },
-        command: ["/bin/true"],
-      }),
-    },
-    progress: "created",
-    createdAt: new Date().toISOString(),
-    unheldLimits: [],
-  }
+  const state = stateOf()
   await states.begin(state)
-  return { existing: new ExistingSandboxes(states), sandbox }
+  return { existing: new ExistingSandboxes(states), sandbox: state.spec.identity.sandbox }
 }
 
 it("finds the sandboxes on disk, except one that is being made or removed", async () => {
   const { existing, sandbox } = await begin()
-  expect(await existing.find(sandbox)).toMatchObject({ progress: "created" })
+  expect(await existing.find(sandbox)).toMatchObject({ progress: "creating" })
   await existing.hideDuring(sandbox, async () => {
     expect(await existing.find(sandbox)).toBeUndefined()
     expect(await existing.findAll()).toEqual([])

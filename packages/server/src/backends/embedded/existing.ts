@@ -1,5 +1,6 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import type { SandboxState, StateDirectory } from "./state.ts"
+import type { StateDirectory } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
 
 /** The sandboxes that exist for callers: those on disk, without those that are being made or removed. */
 export class ExistingSandboxes {

@@ -4,7 +4,7 @@ import type { ObservedSandbox } from "../backend.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
 import type { ExitRecord, Exits } from "./exits.ts"
 import { isAlive, type ProcessIdentity } from "./process.ts"
-import type { SandboxState } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
 
 /** The pause between two looks at whether conmon, which is about to write the exit file, still lives. */
 const MONITOR_POLL_MS = 10

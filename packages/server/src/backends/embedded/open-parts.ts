@@ -20,7 +20,7 @@ import { openReclaims } from "./reclaims.ts"
 import { openRuntime } from "./runtime.ts"
 import { makeRootPlace, runtimeMounts } from "./runtime-mounts.ts"
 import { openCompiledFilter } from "./seccomp/compiled.ts"
-import { stateDirectory } from "./state.ts"
+import { StateDirectory } from "./state.ts"
 import { openSystems } from "./system/systems.ts"
 import { findTools } from "./tools.ts"
 
@@ -38,7 +38,7 @@ export interface PartsOptions {
 export const openParts = async (options: PartsOptions, signal: AbortSignal): Promise<Parts> => {
   const { installation, directory } = options
   const tools = await findTools(options.path)
-  const states = stateDirectory(directory)
+  const states = new StateDirectory(directory)
   await states.prepare()
   const base = idBase(installation)
   const architecture = nativeArchitecture()

@@ -3,7 +3,7 @@ import type { SandboxSpec } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
 import type { ObservedSandbox } from "../backend.ts"
 import type { EngineOperations } from "../engine-operations.ts"
-import { refuseConflict } from "../refusals.ts"
+import { refuseOtherConfiguration } from "../refusals.ts"
 import type { Watchers } from "../watchers.ts"
 import { createSandbox } from "./create.ts"
 import { describeHost, unheldLimits } from "./describe.ts"
@@ -17,7 +17,7 @@ import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { openSystemResolver } from "./resolve-system.ts"
 import { startSandbox } from "./start.ts"
-import type { SandboxState } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
 import { stopSandbox } from "./stop.ts"
 
 /** The operations of sandboxes that an OCI runtime makes on this host. */
@@ -47,7 +47,7 @@ export const embeddedOperations = (
       const { sandbox } = spec.identity
       const found = await existing.find(sandbox)
       if (found !== undefined) {
-        refuseConflict(spec.identity, found.spec.identity)
+        refuseOtherConfiguration(spec.identity, found.spec.identity)
         return look(found, signal)
       }
       return existing.hideDuring(sandbox, () => create(parts, spec, signal))

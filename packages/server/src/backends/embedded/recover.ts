@@ -5,7 +5,7 @@ import { recovering } from "../recovering.ts"
 import { asBackendError } from "./files-error.ts"
 import type { Parts } from "./parts.ts"
 import { removeSandbox, removeTraces } from "./remove.ts"
-import { DAMAGED, damagedOnly } from "./state.ts"
+import { DAMAGED, damagedOnly } from "./state-file.ts"
 
 /**
  * Cleans up after a crash. A sandbox that was being created or removed is removed; one that may have been started is

@@ -2,7 +2,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { killMakers } from "./makers.ts"
 import type { Parts } from "./parts.ts"
 import { isAlive, type ProcessIdentity, signalProcess } from "./process.ts"
-import type { SandboxState } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
 
 /** The pause between two looks at conmon, which is about to end. */
 const MONITOR_POLL_MS = 2

@@ -1,5 +1,5 @@
 import type { Parts } from "./parts.ts"
-import type { SandboxState } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
 
 /** Starts the first process of a sandbox that is created. */
 export const startSandbox = async (

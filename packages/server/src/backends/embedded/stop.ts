@@ -1,7 +1,7 @@
 import { findExit, untilEnded } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { signalProcess } from "./process.ts"
-import type { SandboxState } from "./state.ts"
+import type { SandboxState } from "./state-file.ts"
 
 /** Asks the first process to end, and kills the sandbox when the grace is over. Does nothing for an ended one. */
 export const stopSandbox = async (
