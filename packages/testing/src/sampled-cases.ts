@@ -2,7 +2,7 @@ import { describe, it } from "vitest"
 import { type Drawers, isWholeRun, sampled } from "./sampled.ts"
 
 export type AddCase = (title: string, work: () => Promise<void>, deadlineMs?: number) => void
-type AddGroup = (title: string, addAll: () => void) => void
+export type AddGroup = (title: string, addAll: () => void) => void
 
 /**
  * Registers that many of the cases that a suite adds, drawn by the run's seed. A whole run, or a suite without a

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { BerthError } from "@berth/protocol/errors"
 import type { Backend } from "../backend.ts"
-import type { ContractHarness } from "./contract.ts"
+import type { ContractHarness } from "./contract/harness.ts"
 
 /** The parts of a backend's harness that the test at the other end uses. */
 export interface Served

@@ -8,7 +8,7 @@ import type { DockerEngine, DockerEngineOptions } from "@berth/testing/docker/en
 import { sharedEngine, startEngineWithImage } from "@berth/testing/docker/shared-engine"
 import { z } from "zod"
 import type { Backend } from "../../backend.ts"
-import type { ContractHarness } from "../../testing/contract.ts"
+import type { ContractHarness } from "../../testing/contract/harness.ts"
 import type { EngineAddress } from "../address.ts"
 import { openDocker } from "../backend.ts"
 import { dropFence } from "../network/fence.ts"

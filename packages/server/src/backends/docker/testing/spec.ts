@@ -2,7 +2,7 @@ import { newId, Slug } from "@berth/protocol/ids"
 import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
 import type { z } from "zod"
 import { configHash } from "../../../sandboxes/making/config-hash.ts"
-import type { ContractHarness } from "../../testing/contract.ts"
+import type { ContractHarness } from "../../testing/contract/harness.ts"
 
 /** A sandbox of this harness that runs until it is stopped, unless the config says otherwise. */
 export const specFor = (
