@@ -6,7 +6,7 @@ import { run } from "../../host/run.ts"
 import type { Differences } from "../testing/attempt.ts"
 import { isDrawnForSmallDisk, isDrawnTwin } from "../testing/drawn-isolation.ts"
 import { AT_THE_END, COUNTED, LIMITED, LIMITED_PROBES } from "../testing/escapes/exhaustion.ts"
-import { prelude } from "../testing/inside.ts"
+import { running } from "../testing/inside.ts"
 import { isolationSuite } from "../testing/isolation.ts"
 import { openIsolationHarness } from "../testing/isolation-harness.ts"
 import { POLL, sandboxesOf } from "../testing/sandboxes.ts"
@@ -53,10 +53,6 @@ if (isDrawnTwin("embedded on runc"))
       const harness = await openHarnessOnRunc()
       try {
         const sandboxes = sandboxesOf(harness)
-        const running = (script: string): [string, ...string[]] => [
-          "/usr/bin/perl",
-          ...["-e", `${prelude(process.arch)}${script}`],
-        ]
         const sandbox = await sandboxes.boot(running(LIMITED))
         expect(await sandboxes.said(sandbox, AT_THE_END)).toContain(`${AT_THE_END}: EAGAIN`)
         const signal = AbortSignal.timeout(POLL.timeout)

@@ -123,6 +123,13 @@ while (my ($name, $script) = splice(@ARGV, 0, 2)) {
 `
 
 /** Reads the outcome of each attempt, by its name. */
+/** The command that runs a script with the functions of the attempts. */
+export const running = (script: string): [string, ...string[]] => [
+  "/usr/bin/perl",
+  "-e",
+  `${prelude(process.arch)}${script}`,
+]
+
 export const readTried = (output: string): ReadonlyMap<string, Tried> => {
   const all = new Map<string, { tries: Try[]; said: string[]; status: number | undefined }>()
   let current: { tries: Try[]; said: string[]; status: number | undefined } | undefined

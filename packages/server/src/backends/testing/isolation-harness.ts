@@ -10,7 +10,7 @@ import {
   PORT,
   type World,
 } from "../embedded/network/testing/world.ts"
-import type { IsolationHarness, IsolationNetwork, IsolationOptions } from "./isolation.ts"
+import type { IsolationHarness, IsolationNetwork, IsolationOptions } from "./isolation/harness.ts"
 import { type Server, startServer } from "./server-process.ts"
 
 const HOST_IPV6 = "2001:db8::2"
