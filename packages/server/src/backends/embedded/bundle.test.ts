@@ -3,7 +3,7 @@ import { newId } from "@berth/protocol/ids"
 import { SandboxSpec } from "@berth/protocol/sandbox"
 import { describe, expect, it } from "vitest"
 import { type BundleInput, makeBundle } from "./bundle.ts"
-import type { ConfigInput } from "./system/testing/run-inside.ts"
+import type { ConfigInput } from "./system/testing/bundles.ts"
 
 const identity = {
   installation: newId.installation(),

@@ -1,7 +1,8 @@
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { ID_BASE, openTestbed, type RuntimeName, type Testbed } from "./testing/run-inside.ts"
+import { ID_BASE } from "./testing/bundles.ts"
+import { openTestbed, type RuntimeName, type Testbed } from "./testing/run-inside.ts"
 
 let bed: Testbed
 beforeAll(async () => {

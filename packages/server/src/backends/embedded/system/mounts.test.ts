@@ -7,7 +7,8 @@ import { run } from "../../../host/run.ts"
 import { resolveMounts } from "./mount-sources.ts"
 import { parseMountTable, withSubmounts } from "./mount-table.ts"
 import { makePrivateDirectories } from "./private-directories.ts"
-import { ID_BASE, openTestbed, type RuntimeName, type Testbed } from "./testing/run-inside.ts"
+import { ID_BASE } from "./testing/bundles.ts"
+import { openTestbed, type RuntimeName, type Testbed } from "./testing/run-inside.ts"
 
 type Directory = Extract<Mount, { kind: "directory" }>
 

@@ -3,19 +3,11 @@ import { existsSync } from "node:fs"
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { newId } from "@berth/protocol/ids"
-import { SandboxSpec } from "@berth/protocol/sandbox"
-import type { z } from "zod"
 import { type Outcome, run } from "../../../../host/run.ts"
-import { type Bundle, type BundleInput, makeBundle } from "../../bundle.ts"
-import { resolveMounts } from "../mount-sources.ts"
-import { prepareSystem } from "../prepare.ts"
-import { makePrivateDirectories } from "../private-directories.ts"
-import { writeSandboxFiles } from "../sandbox-files.ts"
+import type { Bundle, BundleInput } from "../../bundle.ts"
+import { bundleIn, type ConfigInput } from "./bundles.ts"
 
 export type RuntimeName = "crun" | "runc"
-
-export const ID_BASE = 0x7001_0000
 
 /** crun refuses to work where it sees a cgroup2 mount beside v1 controllers. */
 const HYBRID_MOUNT = "/sys/fs/cgroup/unified"
@@ -30,8 +22,6 @@ const WITHOUT_HYBRID_MOUNT = [
 ] as const
 
 const DEADLINE_MS = 20_000
-
-export type ConfigInput = Partial<z.input<typeof SandboxSpec>["config"]>
 
 /** A directory for sandboxes that run one command each, removed by `remove`. */
 export interface Testbed {
@@ -63,48 +53,6 @@ export const openTestbed = async (): Promise<Testbed> => {
   await chmod(directory, 0o711)
   const signal = new AbortController().signal
 
-  const bundle = async (config: ConfigInput, input: Partial<BundleInput> = {}): Promise<Bundle> => {
-    const spec = SandboxSpec.parse({
-      identity: {
-        installation: newId.installation(),
-        workspace: "test",
-        sandbox: newId.sandbox(),
-        configHash: "0".repeat(64),
-      },
-      config: { system: { kind: "host" }, command: ["true"], ...config },
-    })
-    const own = join(directory, randomUUID())
-    const directories = { workspace: join(own, "workspace"), home: join(own, "home") }
-    const files = { etc: join(own, "etc") }
-    await mkdir(own)
-    const mounts = await resolveMounts({
-      mounts: spec.config.mounts,
-      cachePath: (cache) => join(directory, "caches", cache),
-      stackPath: (stack) => `/stacks/${stack}`,
-      link: undefined,
-      keepOut: [systems],
-    })
-    const mountTargets = mounts.map(({ target }) => target)
-    const identity = spec.config.system
-    const init = existsSync("/usr/bin/tini-static") ? "/usr/bin/tini-static" : "/usr/bin/tini"
-    const system = await prepareSystem({ identity, directory: systems, init, mountTargets }, signal)
-    makePrivateDirectories(directories, { idBase: ID_BASE, mountTargets })
-    writeSandboxFiles(files.etc, { hostname: "inside", nameservers: ["192.0.2.1"] })
-    return makeBundle({
-      spec,
-      system,
-      mounts,
-      directories,
-      files,
-      idBase: ID_BASE,
-      cgroupPath: `/berth-test-${randomUUID()}`,
-      hostname: "inside",
-      architecture: process.arch === "arm64" ? "arm64" : "x64",
-      maxOpenFiles: 1024,
-      ...input,
-    })
-  }
-
   const call = async (runtime: RuntimeName, ...args: readonly string[]): Promise<Outcome> =>
     run(commandLine(runtime, args), { signal, input: "", deadlineMs: DEADLINE_MS })
 
@@ -123,7 +71,7 @@ export const openTestbed = async (): Promise<Testbed> => {
   return {
     directory,
     systems,
-    bundle,
+    bundle: (config, input) => bundleIn({ directory, systems }, config, input),
     run: runBundle,
     create: async (runtime, bundle, root) => {
       const place = await write(bundle)
@@ -137,7 +85,10 @@ export const openTestbed = async (): Promise<Testbed> => {
       await call(runtime, "--root", root, "delete", "--force", "made")
     },
     inside: async (runtime, script, config = {}) =>
-      runBundle(runtime, await bundle({ command: ["/bin/sh", "-c", script], ...config })),
+      runBundle(
+        runtime,
+        await bundleIn({ directory, systems }, { command: ["/bin/sh", "-c", script], ...config }),
+      ),
     remove: () => rm(directory, { recursive: true, force: true }),
   }
 }
