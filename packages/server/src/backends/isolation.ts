@@ -62,6 +62,8 @@ export interface IsolationHarness {
 export interface IsolationNetwork extends Omit<GivenNetwork, "neighbour"> {
   /** The answer to a connection from the host. */
   dial(address: string, port: number): Promise<string>
+  /** The number of connections that the host's kernel tracks. */
+  tracked(): Promise<number>
   /** Waits for this packet, and gives all that have come to any listener by then. */
   packetsUntil(last: string): Promise<readonly string[]>
   /** Runs the work while the rules between sandboxes and the rest are away. */
@@ -381,7 +383,7 @@ export const isolationSuite = (
 
       if (isWhole) {
         it(`cannot ${CONNECTION_FLOOD.name}`, async () => {
-          const { internet, ports, dial } = harness.network
+          const { internet, ports, dial, tracked, withoutFence } = harness.network
           const open = { network: { kind: "open" } } as const
           const flood = running(connectionFloodScript(harness.network))
           const flooding = await sandboxes.boot(flood, open)
@@ -393,6 +395,11 @@ export const isolationSuite = (
             const script = `try_to("internet", sub { dial("${internet}", ${ports.any}) });`
             const { output } = await sandboxes.run(running(script), open)
             expect(output).toBe("try internet: heard\n")
+            const held = await tracked()
+            expect(held).toBeGreaterThan(1_000)
+            // Rules that are made anew count from nothing, so the kernel forgets what they would not count.
+            await withoutFence(async () => {})
+            expect(await tracked()).toBeLessThan(held / 2)
           } finally {
             await harness.backend.remove(flooding)
           }

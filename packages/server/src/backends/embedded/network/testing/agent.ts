@@ -8,7 +8,18 @@ import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV, run } from "../../../../host/run.ts"
 import type { ConnectionBounds } from "../../../connections/bounds.ts"
 import type { createNetwork, SandboxNetwork } from "../network.ts"
-import { arrived, ask, dial, flood, hold, letGo, listen, send } from "./traffic.ts"
+import {
+  arrived,
+  ask,
+  dial,
+  endStaying,
+  flood,
+  hold,
+  letGo,
+  listen,
+  send,
+  useHeld,
+} from "./traffic.ts"
 
 export interface Calls {
   run(command: [string, ...string[]]): Promise<string>
@@ -39,6 +50,8 @@ export interface Calls {
   flood: typeof flood
   hold: typeof hold
   letGo: typeof letGo
+  endStaying: typeof endStaying
+  useHeld: typeof useHeld
   ask: typeof ask
   arrived: typeof arrived
 }
@@ -103,6 +116,8 @@ const calls: Calls = {
   flood,
   hold,
   letGo,
+  endStaying,
+  useHeld,
   ask,
   arrived,
 }
