@@ -77,7 +77,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   }
   if (store.lostPower) {
     const said =
-      "the machine stopped while a server ran: the last events may be lost, and the numbers of those to come leap"
+      "the machine or its disk stopped while a server ran: the last events may be lost, and the numbers of those to come leap"
     log.warn({ op: "store.open", dataDir }, said)
   }
   try {

@@ -13,12 +13,20 @@ import {
 } from "kysely"
 import { typedError } from "./typed-error.ts"
 
+export interface CommitHooks {
+  /** Called in a transaction that may have written, right before its commit. */
+  committing(): void
+  committed(): void
+}
+
+const NO_HOOKS: CommitHooks = { committing: () => {}, committed: () => {} }
+
 /** Kysely over one better-sqlite3 connection. Every statement passes here, so every failure is typed here. */
 export const storeDialect = (
   database: Database.Database,
-  onCommitted: () => void = () => {},
+  hooks: CommitHooks = NO_HOOKS,
 ): Dialect => ({
-  createDriver: () => new StoreDriver(database, onCommitted),
+  createDriver: () => new StoreDriver(database, hooks),
   createQueryCompiler: () => new SqliteQueryCompiler(),
   createAdapter: () => new SqliteAdapter(),
   createIntrospector: (db) => new SqliteIntrospector(db),
@@ -26,11 +34,9 @@ export const storeDialect = (
 
 class StoreDriver implements Driver {
   readonly #connection: StoreConnection
-  readonly #onCommitted: () => void
 
-  constructor(database: Database.Database, onCommitted: () => void) {
-    this.#connection = new StoreConnection(database)
-    this.#onCommitted = onCommitted
+  constructor(database: Database.Database, hooks: CommitHooks) {
+    this.#connection = new StoreConnection(database, hooks)
   }
 
   async init(): Promise<void> {}
@@ -45,7 +51,6 @@ class StoreDriver implements Driver {
 
   async commitTransaction(): Promise<void> {
     this.#connection.commit()
-    this.#onCommitted()
   }
 
   async rollbackTransaction(): Promise<void> {
@@ -64,12 +69,15 @@ const MAX_STATEMENTS = 256
 class StoreConnection implements DatabaseConnection {
   readonly #database: Database.Database
   readonly #statements = new Map<string, Database.Statement>()
+  readonly #hooks: CommitHooks
   #inTransaction = false
+  #isReadOnly = false
   /** The error at which SQLite itself ended the running transaction. */
   #endedBy: unknown
 
-  constructor(database: Database.Database) {
+  constructor(database: Database.Database, hooks: CommitHooks) {
     this.#database = database
+    this.#hooks = hooks
   }
 
   async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
@@ -91,15 +99,21 @@ class StoreConnection implements DatabaseConnection {
    * half-way when another process has written in between.
    */
   begin({ accessMode }: TransactionSettings): void {
+    const isReadOnly = accessMode === "read only"
     this.#typed(() => {
-      this.#database.exec(accessMode === "read only" ? "begin" : "begin immediate")
+      this.#database.exec(isReadOnly ? "begin" : "begin immediate")
     })
     this.#inTransaction = true
+    this.#isReadOnly = isReadOnly
   }
 
   commit(): void {
-    this.#typed(() => this.#database.exec("commit"))
+    this.#typed(() => {
+      if (!this.#isReadOnly) this.#hooks.committing()
+      this.#database.exec("commit")
+    })
     this.#inTransaction = false
+    this.#hooks.committed()
   }
 
   /** Rolls back, unless SQLite has already done so: a second rollback would hide the first error. */

@@ -32,10 +32,10 @@ export const disbelieve = async (trx: Transaction<Database>, atMs: number): Prom
 }
 
 const POWER_LOST =
-  "the machine stopped without notice: the last of what happened before that is not known"
+  "the machine or its disk stopped without notice: the last of what happened before that is not known"
 
 /**
- * Skips numbers after a power loss: events that clients had seen may not have reached the disk, and their numbers must
+ * Skips numbers after a power loss, of the machine or of its disk alone: events that clients had seen may not have reached the disk, and their numbers must
  * not be used for others. A closed session gets no more events, and its end is synced.
  */
 export const leap = async (trx: Transaction<Database>, atMs: number): Promise<void> => {

@@ -8,11 +8,14 @@ import { type Kysely, sql, type Transaction } from "kysely"
 export const durably = <Tables, Result>(
   db: Kysely<Tables>,
   work: (trx: Transaction<Tables>) => Promise<Result>,
+  onDurable: () => void = () => {},
 ): Promise<Result> =>
   db.connection().execute(async (connection) => {
     await sql`pragma synchronous = full`.execute(connection)
     try {
-      return await connection.transaction().execute(work)
+      const result = await connection.transaction().execute(work)
+      onDurable()
+      return result
     } finally {
       await sql`pragma synchronous = normal`.execute(connection)
     }

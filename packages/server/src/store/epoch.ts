@@ -11,16 +11,19 @@ import { dirname, join } from "node:path"
 import { syncDirectory } from "@berth/local/owned/directory"
 import { type Kysely, sql, type Transaction } from "kysely"
 import { z } from "zod"
+import type { CommitCounter } from "./count-commits.ts"
 import type { Database } from "./database.ts"
 import { disbelieve, leap } from "./disbelieve.ts"
 import { durably } from "./durably.ts"
+import { openWitness } from "./witness.ts"
 
 /** The file with the epoch; the same number is in the database. */
 const EPOCH_FILE = "epoch"
 
 /**
- * How often the epoch is raised. A copy that is younger than this, from a run that ended in a crash, is recognised only
- * by being another file: not if it was written over the database.
+ * How often the file with the epoch is written. A copy that is younger than this, from a run that ended in a crash, is
+ * recognised by the witness, or by being another file: not if it was written over the database and the machine has
+ * started anew since.
  */
 export const EPOCH_EVERY_MS = 60_000
 
@@ -32,45 +35,53 @@ export interface EpochParts {
   readonly dataDir: string
   /** The id of this start of the machine: under another one, commits that were not synced may be lost. */
   readonly machine: string
+  readonly installation: string
+  readonly commits: CommitCounter
   readonly at: (step: EpochStep) => void
 }
 
 export interface Epoch {
   /** The database was restored from a copy that is older than the last state of this data directory. */
   readonly isRestored: boolean
-  /** The machine stopped while a server ran: the last events may be lost, and numbers have leapt. */
+  /** The machine or its disk stopped while a server ran: the last events may be lost, and numbers have leapt. */
   readonly lostPower: boolean
-  /** Raises the epoch if anything was written since the last time: an earlier copy is recognised from then on. */
+  /** Writes the file if anything was written since the last time: an earlier copy is recognised from then on. */
   advance(): Promise<void>
-  /** Raises the epoch for the last time, and notes that nothing is lost even if the machine stops. */
+  /** Writes the file for the last time, and notes that nothing is lost even if the machine stops. */
   end(): Promise<void>
 }
 
 /**
- * Opens the epoch: a number in the database and in a file beside it, raised together. The database comes first, and is
- * on disk before the file is: so it is never behind after a crash, unless somebody restored an old one.
+ * Opens the epoch: a number in the database that each commit raises, and that a file beside it follows. The database
+ * comes first, and is on disk before the file is: so it is never behind after a crash, unless somebody restored an old
+ * one.
  */
-export const openEpoch = async ({ db, dataDir, machine, at }: EpochParts): Promise<Epoch> => {
+export const openEpoch = async (parts: EpochParts): Promise<Epoch> => {
+  const { db, dataDir, machine, installation, commits, at } = parts
   const path = join(dataDir, EPOCH_FILE)
   const { epoch: noted, running } = readNote(path)
   const file = identityOf(join(dataDir, "berth.db"))
+  const witness = openWitness(dataDir, installation)
+  commits.begin(witness)
   let changes = 0
 
   const raise = async (
     before: (trx: Transaction<Database>, epoch: number) => Promise<void>,
     now: Running | undefined,
   ): Promise<void> => {
-    const raised = await durably(db, async (trx) => {
+    const work = async (trx: Transaction<Database>) => {
       const { epoch } = await trx
         .selectFrom("installation")
         .select("epoch")
         .executeTakeFirstOrThrow()
       await before(trx, epoch)
-      const next = Math.max(epoch, noted) + 1
-      await trx.updateTable("installation").set({ epoch: next }).execute()
-      changes = await totalChanges(trx)
-      return next
-    })
+      // The commit itself makes it one more.
+      const most = Math.max(epoch, noted, witness.found?.last ?? 0)
+      await trx.updateTable("installation").set({ epoch: most }).execute()
+    }
+    await durably(db, work, commits.durable)
+    const raised = await epochIn(db)
+    changes = await totalChanges(db)
     at("epoch.stored")
     writeNote(path, { epoch: raised, running: now }, at)
   }
@@ -78,14 +89,23 @@ export const openEpoch = async ({ db, dataDir, machine, at }: EpochParts): Promi
   const self: Running = { machine, file }
   let isRestored = false
   let lostPower = false
-  await raise(async (trx, epoch) => {
+  const judge = async (trx: Transaction<Database>, epoch: number) => {
     // If another file has taken the database's place after a run that did not end in order, it is a copy from before
-    // that end.
-    isRestored = epoch < noted || (running !== undefined && running.file !== file)
-    lostPower = !isRestored && running !== undefined && running.machine !== machine
+    // that end. One without a commit that was synced is a copy as well; one that lacks only others may have lost them.
+    const seen = running?.machine === machine ? witness.found : undefined
+    const isReplaced = running !== undefined && running.file !== file
+    isRestored = epoch < noted || isReplaced || (seen !== undefined && epoch < seen.durable)
+    const stopped = running !== undefined && running.machine !== machine
+    lostPower = !isRestored && (stopped || (seen !== undefined && epoch < seen.last))
     if (isRestored) await disbelieve(trx, Date.now())
     if (lostPower) await leap(trx, Date.now())
-  }, self)
+  }
+  try {
+    await raise(judge, self)
+  } catch (thrown) {
+    witness.close()
+    throw thrown
+  }
   const advance = async (now: Running | undefined): Promise<void> => {
     if ((await totalChanges(db)) !== changes) await raise(async () => {}, now)
     else if (now === undefined) writeNote(path, { epoch: await epochIn(db), running: now }, at)
@@ -93,8 +113,14 @@ export const openEpoch = async ({ db, dataDir, machine, at }: EpochParts): Promi
   return {
     isRestored,
     lostPower,
-    advance: () => advance(self),
-    end: () => advance(undefined),
+    advance: async () => {
+      witness.touch()
+      await advance(self)
+    },
+    end: async () => {
+      await advance(undefined)
+      witness.remove()
+    },
   }
 }
 

@@ -5,6 +5,7 @@ import { Kysely, type Transaction } from "kysely"
 import { openCheckpoints } from "./checkpoints.ts"
 import { compact } from "./compact.ts"
 import { connect } from "./connect.ts"
+import { countCommits } from "./count-commits.ts"
 import { createDatabase } from "./create.ts"
 import { ensureDataDirectory } from "./data-directory.ts"
 import type { Database } from "./database.ts"
@@ -26,7 +27,7 @@ export interface Store {
   readonly installationId: InstallationId
   /** The database was restored from a backup. Its claims about running things have been removed. */
   readonly isRestored: boolean
-  /** The machine stopped while a server ran: the numbers of events have leapt. */
+  /** The machine or its disk stopped while a server ran: the numbers of events have leapt. */
   readonly lostPower: boolean
   /** A commit survives the death of any process, and a power loss once a later commit is durable. */
   readonly db: Kysely<Database>
@@ -69,11 +70,26 @@ const openDatabase = async (
   else await createDatabase(path, migrations)
   const database = connect(path)
   const checkpoints = openCheckpoints(database)
-  const db = new Kysely<Database>({ dialect: storeDialect(database, checkpoints.committed) })
+  const commits = countCommits(database)
+  const hooks = {
+    committing: commits.committing,
+    committed: () => {
+      commits.committed()
+      checkpoints.committed()
+    },
+  }
+  const db = new Kysely<Database>({ dialect: storeDialect(database, hooks) })
   try {
     await migrate(db, migrations)
     const installationId = await readInstallationId(db, path)
-    const epoch = await openEpoch({ db, dataDir, machine, at })
+    const epoch = await openEpoch({
+      db,
+      dataDir,
+      machine,
+      installation: installationId,
+      commits,
+      at,
+    })
     // A failure is not reported here: the next writer runs into it.
     const advance = () => epoch.advance().catch(() => {})
     const advancing = setInterval(() => void advance(), EPOCH_EVERY_MS).unref()
@@ -93,7 +109,7 @@ const openDatabase = async (
       isRestored: epoch.isRestored,
       lostPower: epoch.lostPower,
       db,
-      durably: (work) => durably(db, work),
+      durably: (work) => durably(db, work, commits.durable),
       compact: () => compact(database, (step) => db.connection().execute(step)),
       close,
     }

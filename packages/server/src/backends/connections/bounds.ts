@@ -32,8 +32,14 @@ const USUAL_TRACKED = 65_536
  */
 const MOST_OF_ONE = 2_048
 
-/** The kernel keeps a closed connection this long, and counts it among the tracked but not among the open ones. */
-const CLOSED_KEPT_SECONDS = 120
+/** The kernel keeps a closed connection this long by default, and does not count it among the open ones. */
+const CLOSED_KEPT_BY_DEFAULT_SECONDS = 120
+
+/**
+ * The kernel keeps a closed connection of a sandbox this long. Shorter than the time of any connection that is not
+ * closed, by which rules tell the two apart; the shortest default of those is 30 s.
+ */
+export const CLOSED_KEPT_SECONDS = 20
 
 /**
  * A sandbox may open connections at this fraction of the rate for all together: so a few cannot keep the others out.
@@ -51,7 +57,7 @@ const BURST_OF_ONE = 4
  * a sixteenth. The rest is the host's.
  */
 export const boundsOf = (tracked: number, hostPorts: PortRange): ConnectionBounds => {
-  const togetherPerSecond = atLeastOne(tracked / 2 / CLOSED_KEPT_SECONDS)
+  const togetherPerSecond = atLeastOne(tracked / 2 / CLOSED_KEPT_BY_DEFAULT_SECONDS)
   const sandbox = Math.min(MOST_OF_ONE, atLeastOne(tracked / 128))
   return {
     sandbox,

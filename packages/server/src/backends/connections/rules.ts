@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto"
-import type { ConnectionBounds } from "./bounds.ts"
+import { CLOSED_KEPT_SECONDS, type ConnectionBounds } from "./bounds.ts"
 
 export interface ConnectionRulesInput {
   readonly table: string
@@ -41,6 +41,12 @@ const OPENS = "ct state new ct status & confirmed == 0"
 const NEIGHBOURS = 256
 
 /**
+ * The packets on closed connections, as a multiple of new connections: the kernel stores a closed connection anew with each,
+ * whatever becomes of the packet. A connection that ends in order has one or two.
+ */
+const PACKETS_OF_CLOSED = 4
+
+/**
  * Bounds the share of sandboxes in the tables that they share with the host. These rules stand in a table of their own,
  * apart from the fence, because the kernel counts connections in the sets: a fence that is made anew forgets none of
  * them. Each packet that would open a connection passes after the fence has let it through, and before the kernel has
@@ -48,13 +54,9 @@ const NEIGHBOURS = 256
  * well. Connections that come too fast are dropped, so that the sandbox's kernel tries again by itself a little later;
  * connections that are too many are refused.
  */
-const chains = ({
-  from,
-  fromAny,
-  resolvers,
-  bounds,
-  translatedUnless,
-}: ConnectionRulesInput): string => `
+const chains = (input: ConnectionRulesInput, withTimes = true): string => {
+  const { from, fromAny, resolvers, bounds, translatedUnless } = input
+  return `
   set opening { type ipv4_addr; flags dynamic,timeout; timeout 1m; size ${SENDERS}; }
   set holding { type ipv4_addr; flags dynamic; size ${SENDERS}; }
   set together { typeof numgen random mod ${LISTS}; flags dynamic; size ${LISTS}; }
@@ -65,6 +67,7 @@ const chains = ({
     meta nfproto ipv4 reject with icmp type admin-prohibited
     drop
   }
+${withTimes ? closing(input) : ""}
   chain opened {
     type filter hook prerouting priority mangle + 1; policy accept;
     iifname "${from}" ${OPENS} jump of_one
@@ -95,6 +98,36 @@ const chains = ({
     goto refuse
   }
 ${translatedUnless === undefined ? "" : leaving(translatedUnless, bounds)}`
+}
+
+/**
+ * Bounds the packets on connections that the kernel takes for closed. It does not count these any more, though each
+ * packet makes it keep them for their whole time again, and takes a connection for closed whose other side has said
+ * twice that it ends: so a sandbox and a helper outside could keep as many as they like. Beyond the bound the sandbox's
+ * end is reset, after which it has nothing to send from. Such a connection is told by its time, which is the shortest of all.
+ */
+const closing = ({ from, fromAny, bounds }: ConnectionRulesInput): string => {
+  const { sandboxPerSecond, sandboxBurst, togetherPerSecond, togetherBurst } = bounds
+  const isClosed = `meta l4proto tcp ct state established ct expiration <= ${CLOSED_KEPT_SECONDS}s`
+  return `
+  ct timeout soon_forgotten {
+    protocol tcp; l3proto ip;
+    policy = { time_wait: ${CLOSED_KEPT_SECONDS}, close: ${CLOSED_KEPT_SECONDS / 2} };
+  }
+  set closing { type ipv4_addr; flags dynamic,timeout; timeout 1m; size ${SENDERS}; }
+
+  chain closed {
+    type filter hook prerouting priority mangle + 1; policy accept;
+    iifname "${from}" ${OPENS} meta l4proto tcp ct timeout set "soon_forgotten"
+    iifname "${from}" ${isClosed} jump closed_by_one
+    iifname "${fromAny}" ${isClosed} limit rate over ${rate(PACKETS_OF_CLOSED * togetherPerSecond, togetherBurst)} goto refuse
+  }
+  chain closed_by_one {
+    update @closing { ip saddr limit rate ${rate(PACKETS_OF_CLOSED * sandboxPerSecond, sandboxBurst)} } return
+    goto refuse
+  }
+`
+}
 
 /**
  * Translates the source addresses of leaving packets before any other chain does. `opening` holds the senders that open
@@ -116,13 +149,18 @@ const isQuestion = (resolvers: readonly string[], verdict: string): string =>
 export const connectionsMark = (input: ConnectionRulesInput): string =>
   `made_${createHash("sha256").update(chains(input)).digest("hex").slice(0, 16)}`
 
-/** Replaces the table, and forgets all that it has counted. */
-export const connectionsText = (input: ConnectionRulesInput): string =>
-  `${dropConnectionsText(input.table)}
+/**
+ * The texts that replace the table, and forget all that it has counted: the next one is for a kernel that refuses the one
+ * before, since it knows no times of their own for some connections (CONFIG_NF_CONNTRACK_TIMEOUT).
+ */
+export const connectionsTexts = (input: ConnectionRulesInput): readonly [string, string] => {
+  const textOf = (withTimes: boolean) => `${dropConnectionsText(input.table)}
 table inet ${input.table} {
   chain ${connectionsMark(input)} { }
-${chains(input)}}
+${chains(input, withTimes)}}
 `
+  return [textOf(true), textOf(false)]
+}
 
 /** Drops the table, whether it exists or not. */
 export const dropConnectionsText = (table: string): string =>

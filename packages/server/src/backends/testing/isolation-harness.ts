@@ -121,6 +121,7 @@ const playNetwork = async (
     metadata,
     notInternet,
     dial: (address, port) => host.call("dial", { address, port }),
+    tracked: async () => Number(await host.run("sysctl -n net.netfilter.nf_conntrack_count")),
     async packetsUntil(last) {
       const outer = await outside.call("arrived", last)
       await host.call("send", [{ address: HOST_ADDRESS, port: PORT, text: last }])

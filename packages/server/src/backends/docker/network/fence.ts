@@ -1,9 +1,11 @@
 import { readFile } from "node:fs/promises"
 import { isIPv4 } from "node:net"
+import { networkInterfaces } from "node:os"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../../../host/run.ts"
 import type { ConnectionBounds } from "../../connections/bounds.ts"
-import { connectionsMark, connectionsText } from "../../connections/rules.ts"
+import { forgetConnections } from "../../connections/forget.ts"
+import { connectionsMark, connectionsTexts } from "../../connections/rules.ts"
 import type { NetworkNames } from "./names.ts"
 import { connectionsOf, dropText, markOf, type RulesInput, tableText } from "./rules.ts"
 
@@ -18,19 +20,32 @@ export const ensureFence = async (
 ): Promise<boolean> => {
   const rules = { ...wanted, resolvers: await readResolvers() }
   const connections = connectionsOf(rules, bounds)
-  const stands = async (table: string, mark: string) =>
-    (await nft(["list", "chain", "inet", table, mark], signal)).status === 0
+  const isListed = async (...what: string[]) =>
+    (await nft(["-t", "list", ...what], signal)).status === 0
   const [isFenced, isBounded] = await Promise.all([
-    stands(rules.names.table, markOf(rules)),
-    stands(connections.table, connectionsMark(connections)),
+    isListed("chain", "inet", rules.names.table, markOf(rules)),
+    isListed("chain", "inet", connections.table, connectionsMark(connections)),
   ])
-  const missing = [
-    ...(isFenced ? [] : [tableText(rules)]),
-    ...(isBounded ? [] : [connectionsText(connections)]),
-  ]
-  if (missing.length > 0) await apply(missing.join(""), signal)
-  return missing.length > 0
+  if (isFenced && isBounded) return false
+  const fence = isFenced ? "" : tableText(rules)
+  if (isBounded) {
+    await apply(fence, signal)
+    return true
+  }
+  const isOutdated = await isListed("table", "inet", connections.table)
+  const [bounding, plainly] = connectionsTexts(connections)
+  const { status } = await nft(["-f", "-"], signal, fence + bounding)
+  if (status !== 0) await apply(fence + plainly, signal)
+  // A table that begins to count cannot count the connections that are open.
+  if (!isOutdated) await forgetConnections(rangesOf(rules.names), signal)
+  return true
 }
+
+/** The ranges of a network's sandboxes, which its bridge tells; none before there is one. */
+const rangesOf = ({ device }: NetworkNames): string[] =>
+  (networkInterfaces()[device] ?? []).flatMap(({ family, cidr }) =>
+    family === "IPv4" && cidr !== null ? [cidr] : [],
+  )
 
 /** Removes the fence of a network that is gone. */
 export const dropFence = (names: Pick<NetworkNames, "table">, signal: AbortSignal): Promise<void> =>

@@ -1,4 +1,5 @@
-import { connectionsMark, connectionsText } from "../../connections/rules.ts"
+import { forgetConnections } from "../../connections/forget.ts"
+import { connectionsMark, connectionsTexts } from "../../connections/rules.ts"
 import type { Attached } from "./claims.ts"
 import type { Names } from "./names.ts"
 import {
@@ -72,7 +73,7 @@ export const createTable = ({ rules, attached, onReplaced }: TableOptions): Tabl
     const input = await rules()
     if (!anew && drop?.()) return nft(dropText(input.names))
     if (!anew && (await accepted(changes.map((change) => change(input.names)).join("")))) return
-    await nft(tableText(input, attached()) + (await missingConnections(input)))
+    await replace(input, attached())
     await onReplaced(input)
   }
 
@@ -102,14 +103,27 @@ const nft = async (text: string): Promise<void> => {
 }
 
 /**
- * Gives the text that replaces the table of connections, only where that is not as it should be: its count of open
- * connections would be lost.
+ * Replaces the fence, and the table of connections only where that is not as it should be: its count of open connections
+ * would be lost. If the whole table is gone, the kernel forgets the connections that the next one cannot count; if it was
+ * made from earlier rules, the connections that are open go on.
  */
-const missingConnections = async (input: RulesInput): Promise<string> => {
-  const wanted = connectionsOf(input)
-  const chain = ["list", "chain", "inet", wanted.table, connectionsMark(wanted)]
-  return (await ask(["nft", ...chain], options(""))).status === 0 ? "" : connectionsText(wanted)
+const replace = async (input: RulesInput, claims: readonly Attached[]): Promise<void> => {
+  const fence = tableText(input, claims)
+  const connections = connectionsOf(input)
+  const { table } = connections
+  if (await isListed("chain", "inet", table, connectionsMark(connections))) return nft(fence)
+  const isOutdated = await isListed("table", "inet", table)
+  const [bounding, plainly] = connectionsTexts(connections)
+  if (!(await accepted(fence + bounding))) await nft(fence + plainly)
+  if (isOutdated) return
+  await forgetConnections(
+    claims.map(({ address }) => address),
+    options("").signal,
+  )
 }
+
+const isListed = async (...what: string[]): Promise<boolean> =>
+  (await ask(["nft", "-t", "list", ...what], options(""))).status === 0
 
 const accepted = async (text: string): Promise<boolean> =>
   text === "" || (await ask(["nft", "-f", "-"], options(text))).status === 0

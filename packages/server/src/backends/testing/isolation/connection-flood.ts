@@ -6,7 +6,7 @@ import type { IsolationTestbed } from "./testbed.ts"
 /** Connections that the host's kernel tracks for all. */
 export const connectionFlood = (testbed: IsolationTestbed): void => {
   it(`cannot ${CONNECTION_FLOOD.name}`, async () => {
-    const { internet, ports, dial } = testbed.harness.network
+    const { internet, ports, dial, tracked, withoutFence } = testbed.harness.network
     const open = { network: { kind: "open" } } as const
     const flood = running(connectionFloodScript(testbed.harness.network))
     const flooding = await testbed.sandboxes.boot(flood, open)
@@ -18,6 +18,11 @@ export const connectionFlood = (testbed: IsolationTestbed): void => {
       const script = `try_to("internet", sub { dial("${internet}", ${ports.any}) });`
       const { output } = await testbed.sandboxes.run(running(script), open)
       expect(output).toBe("try internet: heard\n")
+      const held = await tracked()
+      expect(held).toBeGreaterThan(1_000)
+      // Rules that are made anew count from nothing, so the kernel forgets what they would not count.
+      await withoutFence(async () => {})
+      expect(await tracked()).toBeLessThan(held / 2)
     } finally {
       await testbed.harness.backend.remove(flooding)
     }

@@ -27,6 +27,8 @@ export interface IsolationHarness {
 export interface IsolationNetwork extends Omit<GivenNetwork, "neighbour"> {
   /** The answer to a connection from the host. */
   dial(address: string, port: number): Promise<string>
+  /** The number of connections that the host's kernel tracks. */
+  tracked(): Promise<number>
   /** Waits for this packet, and returns all packets that any listener has got by then. */
   packetsUntil(last: string): Promise<readonly string[]>
   /** Runs the work while the rules between sandboxes and the rest are away. */

@@ -9,7 +9,18 @@ import { PLAIN_ENV } from "../../../../host/child.ts"
 import { run } from "../../../../host/run.ts"
 import type { ConnectionBounds } from "../../../connections/bounds.ts"
 import type { createNetwork, SandboxNetwork } from "../network.ts"
-import { arrived, ask, dial, flood, hold, letGo, listen, send } from "./traffic.ts"
+import {
+  arrived,
+  ask,
+  dial,
+  endStaying,
+  flood,
+  hold,
+  letGo,
+  listen,
+  send,
+  useHeld,
+} from "./traffic.ts"
 
 export interface Calls {
   run(command: [string, ...string[]]): Promise<string>
@@ -40,6 +51,8 @@ export interface Calls {
   flood: typeof flood
   hold: typeof hold
   letGo: typeof letGo
+  endStaying: typeof endStaying
+  useHeld: typeof useHeld
   ask: typeof ask
   arrived: typeof arrived
 }
@@ -104,6 +117,8 @@ const calls: Calls = {
   flood,
   hold,
   letGo,
+  endStaying,
+  useHeld,
   ask,
   arrived,
 }

@@ -20,19 +20,26 @@ interface Arrival {
 }
 
 const arrivals: Arrival[] = []
+const staying: NetSocket[] = []
 const arrival = new EventEmitter()
 
-/** Takes connections and packets on a port of every address, answers each, and remembers the packets. */
+/**
+ * Takes connections and packets on a port of every address, answers each, and remembers the packets. The connections
+ * end with the answer, unless they are to stay.
+ */
 export const listen = async (where: {
   port: number
   host?: string
   name: string
   group?: string
+  stays?: boolean
 }): Promise<void> => {
-  const { port, name, group, host = "0.0.0.0" } = where
+  const { port, name, group, host = "0.0.0.0", stays = false } = where
   const server = createServer((socket) => {
     socket.on("error", () => {})
-    socket.end(`${name} at ${socket.localAddress} hears ${socket.remoteAddress}`)
+    socket.write(`${name} at ${socket.localAddress} hears ${socket.remoteAddress}`)
+    if (stays) staying.push(socket)
+    else socket.end()
   })
   server.listen(port, host)
   await once(server, "listening")
@@ -99,11 +106,23 @@ export const flood = async (target: { address: string; packets: number }): Promi
   socket.close()
 }
 
+/** Ends this side of the connections that stay: the other side may go on to send. */
+export const endStaying = (): void => {
+  for (const socket of staying.splice(0)) socket.end()
+}
+
 const held: NetSocket[] = []
 
 /** Closes the connections that `hold` has opened. */
 export const letGo = (): void => {
   for (const socket of held.splice(0)) socket.resetAndDestroy()
+}
+
+/** Writes to the connections that `hold` has opened, and counts those that are still open. */
+export const useHeld = (): number => {
+  const open = held.filter(({ destroyed }) => !destroyed)
+  for (const socket of open) socket.write("x")
+  return open.length
 }
 
 /** Opens connections that stay open, and counts how many of them got which answer. */
