@@ -152,6 +152,33 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   )
 
   it(
+    "follows a queue and shows each prompt once, whether the first one waits or runs",
+    async () => {
+      const prompt = "echo begun; until [ -e one ]; do sleep 0.05; done"
+      const session = (await run(["run", "--detach", prompt])).stdout.trim()
+      const follow = () => start(["log", session, "--follow"])
+      const early = follow()
+      const queue = (prompt: string) => run(["run", "--session", session, "--detach", prompt])
+      await queue("echo two")
+      await queue("echo three")
+      await early.see("\nbegun")
+      const followers = [early, follow()]
+      for (const follower of followers) await follower.see("\nbegun")
+      await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "one"])
+      for (const follower of followers) {
+        await follower.see("three\n(succeeded)")
+        follower.kill("SIGINT")
+        expect((await follower.ended).stdout.match(/^(>.*|\w+|\(succeeded\))$/gm)).toEqual([
+          ...[`> ${prompt}`, "begun", "(succeeded)"],
+          ...["> echo two", "two", "(succeeded)"],
+          ...["> echo three", "three", "(succeeded)"],
+        ])
+      }
+    },
+    STAGE_DEADLINE_MS,
+  )
+
+  it(
     "leaves a workspace as it is, but for what a flag says",
     async () => {
       const described = makeRepo(join(server.base, "described"), { README: "hello\n" })
