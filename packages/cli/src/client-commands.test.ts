@@ -45,6 +45,7 @@ describe("a command that talks to a running server", () => {
       ["exec", "none", "true"],
       ["log", "none"],
       ["rm", "none"],
+      ["boot", "none"],
     ]
     for (const [name = "", ...rest] of sampled("commands whose modules are listed", commands, 2)) {
       const files = await loadedBy([name, "--data-dir", dataDir, ...rest])
@@ -53,7 +54,7 @@ describe("a command that talks to a running server", () => {
     }
   })
 
-  it("is every command but serve, doctor, toolbox, layers and boot", () => {
+  it("is every command but serve, doctor, toolbox and layers, and boot while a server answers", () => {
     const commands = join(import.meta.dirname, "commands")
     const loading = readdirSync(commands, { recursive: true, encoding: "utf8" }).filter(
       (file) =>
@@ -67,8 +68,9 @@ describe("a command that talks to a running server", () => {
   })
 
   it("differs in that from one that works on this host by itself", async () => {
-    expect(ofServer(await loadedBy(["layers", "ls", "--data-dir", makeDir()]))).toContain(
-      "server/src/main.ts",
-    )
+    for (const args of [["layers", "ls"], ["boot"]])
+      expect(ofServer(await loadedBy([...args, "--data-dir", makeDir()])), args[0]).toContain(
+        "server/src/main.ts",
+      )
   })
 })
