@@ -872,7 +872,7 @@ export const ERRORS = {
   "toolbox.preparing": {
     status: 503,
     retry: "later",
-    hint: "The agent is made ready for its first use; the work goes on, and the next try is told how far it is.",
+    hint: "The work goes on, and the next try is told how far it is: a toolbox is built for the first sandbox, and an agent is installed when it is first used.",
   },
   "toolbox.input_refused": {
     status: 500,
