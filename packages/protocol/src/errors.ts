@@ -687,12 +687,12 @@ export const ERRORS = {
   "commands.unknown": {
     status: 404,
     retry: "never",
-    hint: "It has ended and is not remembered any more, or runs for another client alone: list the commands to see what there is.",
+    hint: "It has ended and is not remembered any more, or runs for another client alone: `berth commands`, with the sandbox, lists what there is.",
   },
   "commands.too_many": {
     status: 429,
     retry: "later",
-    hint: "Wait for some of the sandbox's commands to end, or end them; the details name the limit.",
+    hint: "Wait for some of the sandbox's commands to end, or end them: `berth commands` lists them; the details name the limit.",
   },
   "terminals.unknown": {
     status: 404,
