@@ -120,7 +120,7 @@ export const ERRORS = {
   "server.not_running": {
     status: 503,
     retry: "later",
-    hint: "Start a server with `berth serve`, or name the data directory of one that runs with --data-dir.",
+    hint: "Start a server with `berth serve`, or name the data directory of one that runs with --data-dir or BERTH_DATA_DIR; one of root's is on /var/lib/berth, for the members of its group.",
   },
   "server.starting": {
     status: 503,
