@@ -191,6 +191,24 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     STAGE_DEADLINE_MS,
   )
 
+  it("refuses OpenCode without a model before anything is made, and leaves the repo's own configuration to OpenCode", async () => {
+    const bare = makeRepo(join(server.base, "bare"), { README: "hello\n" })
+    const told = await run(["run", "--agent", "opencode", "fix it"], bare)
+    expect(told).toMatchObject({ stdout: "", status: 1 })
+    expect(told.stderr).toMatch(
+      /^berth: OpenCode has no model: .*\n(.*\n)* {2}hint: Name the model/,
+    )
+    await expect(server.client().workspaces.get("bare")).rejects.toMatchObject({
+      code: "not_found",
+    })
+    const configured = makeRepo(join(server.base, "configured"), { "opencode.json": "{}\n" })
+    const workspace = { slug: "configured", repos: [{ url: configured }] }
+    await server
+      .client()
+      .sessions.create({ workspace: { ...workspace, agent: { kind: "opencode" } } })
+    await server.client().workspaces.remove("configured")
+  })
+
   const REFUSED: [string[], number, string][] = [
     [["run", "--workspace", "nobody", "true"], 1, "there is no workspace nobody"],
     [["run", "--session", "ses-nobody", "true"], 1, "there is no session ses-nobody"],

@@ -52,6 +52,7 @@ import { everySandbox, reconcile } from "./reconcile.ts"
 import type { Records } from "./records.ts"
 import { openRequests, type Requests } from "./requests.ts"
 import { requireHeld } from "./require-held.ts"
+import { openRequireModel } from "./require-model.ts"
 import { isCurrentPhase, openRows, USABLE_PHASES } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
 import { removeOldLinks, takeUp } from "./take-up.ts"
@@ -104,6 +105,8 @@ export interface DescribeOptions {
    * Default: refused.
    */
   readonly replace?: boolean
+  /** Whether a prompt follows: a new workspace whose agent lacks a model is refused. */
+  readonly isPrompted?: boolean
 }
 
 /**
@@ -512,13 +515,15 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
+  const requireModel = openRequireModel({ backend })
   const validate = openValidate({ backend, networks, keys: parts.keys, apiPort: parts.apiPort })
   const removeLeft = (workspace: Slug): Promise<void> =>
     serially(workspace, async () => {
       // A concurrent request may have made the workspace since.
       if (await areLeft(workspace)) await files.remove(workspace)
     })
-  const describe: Sandboxes["describe"] = async (spec, { replace = false }, signal) => {
+  const describe: Sandboxes["describe"] = async (spec, options, signal) => {
+    const { replace = false, isPrompted = false } = options
     const known = (await workspaces.get(spec.slug))?.spec
     if (isDeepStrictEqual(known, spec)) return wants.refresh()
     const isOnLeftFiles = known === undefined && (await areLeft(spec.slug))
@@ -526,7 +531,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     const other = known && otherRepo(known, spec)
     if (other !== undefined && !replace) throw otherRepoError(spec, other)
     requireHeld(spec.agent)
-    await validate(spec, other === undefined ? known : undefined, signal)
+    const before = other === undefined ? known : undefined
+    await validate(spec, before, signal)
+    // The files of a workspace that there is already may bring a model.
+    if (isPrompted && before === undefined) await requireModel(spec, signal)
     if (isOnLeftFiles) await removeLeft(spec.slug)
     // A concurrent request may have described the workspace since it was read.
     const refusal = await workspaces.put(spec)
