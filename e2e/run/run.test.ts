@@ -152,6 +152,33 @@ const describeRun = (backend: BackendName): void => {
   )
 
   it(
+    "follows a queue and shows each prompt once, whether the first one waits or runs",
+    async () => {
+      const prompt = "echo begun; until [ -e one ]; do sleep 0.05; done"
+      const session = (await run(["run", "--detach", prompt])).stdout.trim()
+      const follow = () => start(["log", session, "--follow"])
+      const early = follow()
+      const queue = (prompt: string) => run(["run", "--session", session, "--detach", prompt])
+      await queue("echo two")
+      await queue("echo three")
+      await early.see("\nbegun")
+      const followers = [early, follow()]
+      for (const follower of followers) await follower.see("\nbegun")
+      await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "one"])
+      for (const follower of followers) {
+        await follower.see("three\n(succeeded)")
+        follower.kill("SIGINT")
+        expect((await follower.ended).stdout.match(/^(>.*|\w+|\(succeeded\))$/gm)).toEqual([
+          ...[`> ${prompt}`, "begun", "(succeeded)"],
+          ...["> echo two", "two", "(succeeded)"],
+          ...["> echo three", "three", "(succeeded)"],
+        ])
+      }
+    },
+    STAGE_DEADLINE_MS,
+  )
+
+  it(
     "leaves a workspace as it is, except for the keys that its flags set",
     async () => {
       const described = makeRepo(join(server.base, "described"), { README: "hello\n" })
@@ -163,6 +190,24 @@ const describeRun = (backend: BackendName): void => {
     },
     STAGE_DEADLINE_MS,
   )
+
+  it("refuses OpenCode without a model before anything is made, and leaves the repo's own configuration to OpenCode", async () => {
+    const bare = makeRepo(join(server.base, "bare"), { README: "hello\n" })
+    const told = await run(["run", "--agent", "opencode", "fix it"], bare)
+    expect(told).toMatchObject({ stdout: "", status: 1 })
+    expect(told.stderr).toMatch(
+      /^berth: OpenCode has no model: .*\n(.*\n)* {2}hint: Name the model/,
+    )
+    await expect(server.client().workspaces.get("bare")).rejects.toMatchObject({
+      code: "not_found",
+    })
+    const configured = makeRepo(join(server.base, "configured"), { "opencode.json": "{}\n" })
+    const workspace = { slug: "configured", repos: [{ url: configured }] }
+    await server
+      .client()
+      .sessions.create({ workspace: { ...workspace, agent: { kind: "opencode" } } })
+    await server.client().workspaces.remove("configured")
+  })
 
   const REFUSED: [string[], number, string][] = [
     [["run", "--workspace", "nobody", "true"], 1, "there is no workspace nobody"],

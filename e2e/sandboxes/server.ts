@@ -20,7 +20,7 @@ export interface Told {
 }
 
 /** Commands that have subcommands. */
-const GROUPS = ["layers", "sessions", "toolbox"]
+const GROUPS = ["commands", "layers", "sessions", "toolbox"]
 
 /** A command for a data directory: the flag stands behind the words that name the command. */
 export const onDataDir = (dataDir: string, args: readonly string[]): string[] => {

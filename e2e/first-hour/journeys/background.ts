@@ -1,13 +1,17 @@
+import { CommandList } from "@berth/protocol/commands"
 import { expect } from "vitest"
 import { CTRL_C, type Machine } from "../newcomer.ts"
 
-/** A page that a command in the background serves. */
+/** A page that a command in the background serves, and the end of such commands. */
 export const background = ({ journey }: Machine): void =>
   journey(
     "background",
-    "runs a command in the background, and brings its port to this machine",
+    "runs a command in the background, brings its port to this machine, lists, follows and ends it",
     async ({ sees }) => {
-      await sees("berth exec -d my-repo -- /opt/berth/bin/node page.js /tmp/pid")
+      const page = await sees("berth exec -d my-repo -- /opt/berth/bin/node page.js")
+      expect(await sees("berth commands")).toMatch(
+        new RegExp(`^COMMAND .*\\n${page} +my-repo +runs +\\d+ s +/opt/berth/bin/node page.js$`),
+      )
       await sees("berth port-forward my-repo 0:3000", {
         meanwhile: async ({ type, see }) => {
           const [, address] = await see(/(127\.0\.0\.1:\d+) leads to port 3000/)
@@ -16,6 +20,23 @@ export const background = ({ journey }: Machine): void =>
           type(CTRL_C)
         },
       })
-      await sees("berth exec my-repo -- sh -c 'kill $(cat /tmp/pid)'")
+      await sees("berth commands log my-repo --follow", {
+        status: 130,
+        meanwhile: async ({ type, see }) => {
+          await see(/a page is served/)
+          type(CTRL_C)
+        },
+      })
+      expect(await sees(`berth commands stop my-repo ${page.slice(0, 12)}`)).toBe(page)
+      expect(await sees(`berth commands log my-repo ${page}`, { status: 125 })).toContain(
+        `has no command ${page} in the background`,
+      )
+      const failing = await sees("berth exec -d my-repo -- sh -c 'echo one; echo two >&2; exit 3'")
+      const followed = await sees("berth commands log my-repo --follow", { status: 3 })
+      expect(followed.split("\n").sort()).toEqual(["(ended with 3)", "one", "two"])
+      const listed = await sees("berth commands my-repo --json")
+      expect(CommandList.parse(JSON.parse(listed)).commands).toMatchObject([
+        { id: failing, exit: { status: 3 } },
+      ])
     },
   )

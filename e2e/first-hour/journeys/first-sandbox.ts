@@ -18,8 +18,7 @@ export const firstSandbox = ({ journey }: Machine): void =>
     async ({ home, sees }) => {
       makeRepo(join(home, "my-repo"), {
         "package.json": JSON.stringify({ name: "my-repo", scripts: { test: "echo 1 passed" } }),
-        "page.js": `require("node:fs").writeFileSync(process.argv[2], String(process.pid))
-require("node:http").createServer((_, answer) => answer.end("a page")).listen(3000)`,
+        "page.js": `require("node:http").createServer((_, answer) => answer.end("a page")).listen(3000, () => console.log("a page is served"))`,
       })
       await sees("cd my-repo")
       expect(await sees("berth up --pids few", { status: 2 })).toContain(

@@ -45,6 +45,7 @@ describe("a command that talks to a running server", () => {
       ["exec", "none", "true"],
       ["log", "none"],
       ["rm", "none"],
+      ["boot", "none"],
     ]
     for (const [name = "", ...rest] of sampled("commands whose modules are listed", commands, 2)) {
       const files = await loadedBy([name, "--data-dir", dataDir, ...rest])
@@ -53,7 +54,7 @@ describe("a command that talks to a running server", () => {
     }
   })
 
-  it("is every command but serve, doctor, toolbox, layers and boot", () => {
+  it("is every command but serve, doctor, toolbox and layers, and boot while a server answers", () => {
     const commands = join(import.meta.dirname, "commands")
     const loading = readdirSync(commands, { recursive: true, encoding: "utf8" }).filter(
       (file) =>
@@ -66,9 +67,10 @@ describe("a command that talks to a running server", () => {
     )
   })
 
-  it("differs from `berth layers`, which works on the host itself and loads the server's code", async () => {
-    expect(ofServer(await loadedBy(["layers", "ls", "--data-dir", makeDir()]))).toContain(
-      "server/src/main.ts",
-    )
+  it("differs from `berth layers` and a `berth boot` without a server, which load the server's code", async () => {
+    for (const args of [["layers", "ls"], ["boot"]])
+      expect(ofServer(await loadedBy([...args, "--data-dir", makeDir()])), args[0]).toContain(
+        "server/src/main.ts",
+      )
   })
 })

@@ -50,6 +50,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/exec.ts"),
   },
   {
+    name: "commands",
+    summary: "list commands in the background, show what they write, and end them",
+    load: () => import("./commands/commands.ts"),
+  },
+  {
     name: "shell",
     summary: "open a terminal in a sandbox",
     load: () => import("./commands/shell.ts"),

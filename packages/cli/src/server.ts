@@ -50,7 +50,7 @@ const findOrAwait: FindServer = async (options) => {
     import("@berth/local/find-server"),
     import("@berth/local/config/here"),
   ])
-  return await awaitRunning(configHere(hostFlags(options)).config, {
+  return await awaitRunning(configHere(hostFlags(options)), {
     onWait: () => process.stderr.write("waiting for a server to start\n"),
   })
 }

@@ -13,7 +13,7 @@ export const processTerminal = (): Terminal => ({
   out: writer(() => process.stdout),
   err: writer(() => process.stderr),
   hasColors: () => process.stdout.isTTY === true && process.stdout.hasColors(),
-  isScreen: () => process.stderr.isTTY === true,
+  isScreen: () => process.stderr.isTTY === true && process.env.TERM !== "dumb",
 })
 
 const writer = (open: () => NodeJS.WriteStream) => {

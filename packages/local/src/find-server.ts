@@ -1,7 +1,8 @@
-import { accessSync, constants } from "node:fs"
+import { accessSync, constants, existsSync } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { configHere, type HostOptions } from "./config/here.ts"
+import type { LoadedConfig } from "./config/load.ts"
 import { readLockHolder } from "./lock-holder.ts"
 import { readToken } from "./token.ts"
 
@@ -22,21 +23,39 @@ const ANSWERS_WITHIN_MS = 60_000
 const LOOK_AGAIN_MS = 50
 const TELL_AFTER_MS = 1_000
 
-export interface FindOptions {
-  readonly dataDir: string
-  /** The configured token; without it, the one in the data directory is used. */
-  readonly token?: string | undefined
+/** The configuration that says where the server is. */
+export type FindConfig = Pick<LoadedConfig, "config" | "systemDataDir">
+
+/** Finds the server that runs on the configured data directory, or root's that is shared with a group of this user. */
+export const findServer = async (options: HostOptions): Promise<FoundServer> =>
+  await findRunning(configHere(options))
+
+/** Finds the server of a configuration. */
+export const findRunning = async ({ config, systemDataDir }: FindConfig): Promise<FoundServer> => {
+  const { dataDir, token } = config
+  const holder = readLockHolder(dataDir)
+  if (holder?.url !== undefined)
+    return { url: holder.url, token: token ?? (await readToken(dataDir, holder.group)) }
+  const shared = systemDataDir === undefined ? undefined : await findShared(systemDataDir)
+  // A user with a data directory of their own means their own server.
+  if (shared !== undefined && !existsSync(dataDir)) return { ...shared, ...(token && { token }) }
+  throw notFound(dataDir, holder?.pid, shared && systemDataDir)
 }
 
-/** Finds the server that runs on the configured data directory. */
-export const findServer = async (options: HostOptions): Promise<FoundServer> =>
-  await findRunning(configHere(options).config)
-
-/** Finds the server that runs on a data directory. */
-export const findRunning = async ({ dataDir, token }: FindOptions): Promise<FoundServer> => {
-  const holder = readLockHolder(dataDir)
-  if (holder?.url === undefined) throw notFound(dataDir, holder?.pid)
-  return { url: holder.url, token: token ?? (await readToken(dataDir, holder.group)) }
+/**
+ * Finds the server on root's data directory if this user may use it. A note and a token that another user can have
+ * written are not used, and nor is a server that is shared with nobody.
+ */
+const findShared = async (dataDir: string): Promise<FoundServer | undefined> => {
+  try {
+    const holder = readLockHolder(dataDir)
+    if (holder?.url === undefined || holder.group === undefined) return undefined
+    const token = await readToken(dataDir, holder.group)
+    return token === undefined ? undefined : { url: holder.url, token }
+  } catch (thrown) {
+    if (thrown instanceof BerthError) return undefined
+    throw thrown
+  }
 }
 
 export interface WaitOptions {
@@ -45,16 +64,16 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-/** Like findRunning, but waits for a server that is starting. */
+/** Like findServer, but waits for a server that is starting. */
 export const awaitRunning = async (
-  options: FindOptions,
+  config: FindConfig,
   { onWait, signal }: WaitOptions,
 ): Promise<FoundServer> => {
   const startedMs = performance.now()
   let isWaitTold = false
   for (;;) {
     try {
-      return await findRunning(options)
+      return await findRunning(config)
     } catch (thrown) {
       const passedMs = performance.now() - startedMs
       if (!(thrown instanceof BerthError) || passedMs > longestWaitMs(thrown)) throw thrown
@@ -72,7 +91,11 @@ const longestWaitMs = ({ code }: BerthError): number => {
   return code === "server.starting" ? ANSWERS_WITHIN_MS : 0
 }
 
-const notFound = (dataDir: string, startingPid: number | undefined): BerthError => {
+const notFound = (
+  dataDir: string,
+  startingPid: number | undefined,
+  shared: string | undefined,
+): BerthError => {
   if (startingPid !== undefined) {
     const message = `the server with pid ${startingPid} on ${dataDir} does not answer yet`
     return new BerthError("server.starting", message, { details: { dataDir } })
@@ -85,7 +108,8 @@ const notFound = (dataDir: string, startingPid: number | undefined): BerthError 
       return new BerthError("server.unreachable", message, { details: { dataDir }, cause })
     }
   }
-  return new BerthError("server.not_running", `no server runs on ${dataDir}`, {
+  const other = shared === undefined ? "" : `; one that you may use runs on ${shared}`
+  return new BerthError("server.not_running", `no server runs on ${dataDir}${other}`, {
     details: { dataDir },
   })
 }

@@ -120,7 +120,7 @@ export const ERRORS = {
   "server.not_running": {
     status: 503,
     retry: "later",
-    hint: "Start a server with `berth serve`, or name the data directory of one that runs with --data-dir.",
+    hint: "Start a server with `berth serve`, or name the data directory of one that runs with --data-dir or BERTH_DATA_DIR; one of root's is on /var/lib/berth, for the members of its group.",
   },
   "server.starting": {
     status: 503,
@@ -687,12 +687,12 @@ export const ERRORS = {
   "commands.unknown": {
     status: 404,
     retry: "never",
-    hint: "It has ended and is not remembered any more, or runs for another client alone: list the commands to see what there is.",
+    hint: "It has ended and is not remembered any more, or runs for another client alone: `berth commands`, with the sandbox, lists what there is.",
   },
   "commands.too_many": {
     status: 429,
     retry: "later",
-    hint: "Wait for some of the sandbox's commands to end, or end them; the details name the limit.",
+    hint: "Wait for some of the sandbox's commands to end, or end them: `berth commands` lists them; the details name the limit.",
   },
   "terminals.unknown": {
     status: 404,
@@ -872,7 +872,7 @@ export const ERRORS = {
   "toolbox.preparing": {
     status: 503,
     retry: "later",
-    hint: "The agent is made ready for its first use; the work goes on, and the next try is told how far it is.",
+    hint: "The work goes on, and the next try is told how far it is: a toolbox is built for the first sandbox, and an agent is installed when it is first used.",
   },
   "toolbox.input_refused": {
     status: 500,

@@ -7,7 +7,9 @@ import { HostPorts, WorkspaceSpec } from "./workspace.ts"
 
 /**
  * The body of `POST /v1/sandboxes`: it answers with the workspace's current sandbox, made if there is none (201). If
- * the workspace has changed while its sandbox is in use, the request waits for as long as `?wait=MS` says.
+ * the workspace has changed while its sandbox is in use, the request waits for as long as `?wait=MS` says. With it, the
+ * progress of a toolbox that is being built is an error (`toolbox.preparing`), for a client that asks again; without it,
+ * the request waits for the toolbox.
  */
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSpec,

@@ -5,11 +5,11 @@ import { type CallOptions, type Connection, call } from "./call.ts"
 export interface CreateOptions extends CallOptions {
   /** Called with the users that the workspace waits for, in words, each time that the server reports them. */
   readonly onWait?: (reason: string) => void
-  /** Called with the progress of the agent's installation for its first use, in words. */
+  /** Called with the progress of the toolbox that is built for the first sandbox, or for the agent's first use, in words. */
   readonly onPreparing?: (progress: string) => void
 }
 
-/** The server's first creation waits for the toolbox to be built. */
+/** The server's first creation includes the build of the toolbox. */
 export const CREATE_DEADLINE_MS = 300_000
 
 /** The first wait, after which the caller is told what it waits for. */

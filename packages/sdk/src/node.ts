@@ -22,7 +22,7 @@ export const createClient = (options: ClientOptions | CommonOptions = {}): Clien
   "url" in options ? createClientAt(options) : createLocalClient(options)
 
 const createLocalClient = (options: CommonOptions): Client => {
-  const { config } = configHere({ flags: {} })
-  const find = (signal: AbortSignal) => awaitRunning(config, { signal })
-  return clientOf({ url: config.dataDir, find }, options)
+  const loaded = configHere({ flags: {} })
+  const find = (signal: AbortSignal) => awaitRunning(loaded, { signal })
+  return clientOf({ url: loaded.config.dataDir, find }, options)
 }

@@ -30,8 +30,9 @@ import type { BackendChoice } from "./open-backend.ts"
 import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
-import { type OptionalAgent, optionalAgent } from "./toolbox/agents/optional.ts"
+import type { OptionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
+import { currentToolbox } from "./toolbox/current.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
@@ -127,7 +128,12 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       turns,
       keys: openKeys(config.keysFile, secrets),
       apiPort: Number(new URL(url).port),
-      toolbox: (signal) => currentToolbox(options, log, signal),
+      toolbox: (signal) =>
+        currentToolbox({
+          build: async (call, agent) => await (await toolboxes(options)).build(call, agent),
+          log,
+          signal,
+        }),
     })
 
     let stopped: Promise<void> | undefined
@@ -168,58 +174,6 @@ const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): B
   throw new BerthError("config.invalid", message, {
     details: { path: "engine", given: DOCKER_HOST, allowed: "unix:///PATH or tcp://HOST:PORT" },
   })
-}
-
-/** How often progress is reported to callers that wait for an agent's toolbox. */
-const TELL_EVERY_MS = 1_000
-
-/** A toolbox that is being built, with its progress in words. */
-interface Building {
-  readonly built: Promise<BuiltToolbox>
-  said: string
-}
-
-/**
- * Gives the toolbox for an agent: found or built at the first call, for all callers; after a failure the next call
- * tries again. Installing an agent for its first use takes minutes: callers get its progress as an error, and ask
- * again.
- */
-const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) => {
-  const buildings = new Map<OptionalAgent | undefined, Building>()
-  const begin = (agent: OptionalAgent | undefined): Building => {
-    const fields = agent === undefined ? {} : { agent }
-    const built = operation(log, "toolbox.build", fields, async (note) => {
-      const onProgress: BuildCall["onProgress"] = ({ step, bytesDone, bytesTotal }) => {
-        const tenths = `${step} ${10 * Math.floor((10 * bytesDone) / bytesTotal)} %`
-        if (tenths === building.said) return
-        building.said = tenths
-        log.debug({ op: "toolbox.build", progress: tenths }, `toolbox.build: ${tenths}`)
-      }
-      const made = await (await toolboxes(options)).build({ signal, onProgress }, agent)
-      note({ toolbox: made.id, toolboxOutcome: made.outcome })
-      return made
-    })
-    const building: Building = { built, said: "" }
-    buildings.set(agent, building)
-    built.catch(() => buildings.delete(agent))
-    return building
-  }
-  return async (kind: string): Promise<BuiltToolbox> => {
-    const agent = optionalAgent(kind)
-    const building = buildings.get(agent) ?? begin(agent)
-    if (agent === undefined) return await building.built
-    for (;;) {
-      const told = AbortSignal.timeout(TELL_EVERY_MS)
-      const waited = new Promise<undefined>((resolve) => {
-        told.addEventListener("abort", () => resolve(undefined))
-      })
-      const built = await Promise.race([building.built, waited])
-      if (built !== undefined) return built
-      if (building.said === "") continue
-      const message = `${agent} is made ready for its first use: ${building.said}`
-      throw new BerthError("toolbox.preparing", message, { details: { agent } })
-    }
-  }
 }
 
 export interface Diagnosis {

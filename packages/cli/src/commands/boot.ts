@@ -1,5 +1,8 @@
+import type { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
+import type { Client } from "@berth/sdk/client"
+import type { Sandbox } from "@berth/sdk/sandboxes"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags, hostFlags } from "../config-flags.ts"
 import { loadHost } from "../host.ts"
@@ -29,33 +32,66 @@ export const define: DefineCommand = async (command, { out, err, fail }) => {
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string | undefined, options) => {
-    const sandbox = name === undefined ? undefined : await find(name, options, err)
-    const { boots } = await loadHost()
-    const host = await boots(hostFlags(options))
-    const trace = await cancelledBySignal((signal) => host.trace(sandbox, signal))
+    const { sandbox, trace } = await cancelledBySignal((signal) =>
+      findTrace(name, { options, say: err, signal }),
+    )
     if (options.json) out(toJson(sandbox === undefined ? trace : { sandbox, ...trace }))
     else out(printable(renderWaterfall(trace, new Date())))
     if (trace.outcome === "failed") fail()
   })
 }
 
+interface Traced {
+  /** Undefined: the sandbox that was made last, where no server says which that is. */
+  readonly sandbox: SandboxId | undefined
+  readonly trace: BootTrace
+}
+
+interface Finding {
+  readonly options: Readonly<Record<string, unknown>>
+  readonly say: (line: string) => void
+  readonly signal: AbortSignal
+}
+
 /**
- * Finds a sandbox by asking the server; where none answers, a whole id is looked up on the disk, and no server is
- * waited for.
+ * Asks the server. Where none answers, the trace of a whole id, or of the sandbox that was made last, is read from the
+ * disk, and no server is waited for.
  */
-const find = async (
-  name: string,
-  options: Readonly<Record<string, unknown>>,
-  say: (line: string) => void,
-): Promise<SandboxId> => {
-  const { success, data } = SandboxId.safeParse(name)
+const findTrace = async (name: string | undefined, finding: Finding): Promise<Traced> => {
+  const { success: isId, data: id } = SandboxId.safeParse(name)
+  const isOnDisk = isId || name === undefined
   try {
-    const client = await connect(options, success ? findRunning : undefined)
-    return (await findSandbox(client, name, say)).id
+    return await askTrace(name, finding, isOnDisk ? findRunning : undefined)
   } catch (thrown) {
-    if (success && thrown instanceof BerthError && UNANSWERED.has(thrown.code)) return data
-    throw thrown
+    if (!isOnDisk || !(thrown instanceof BerthError) || !UNANSWERED.has(thrown.code)) throw thrown
+    return await readTrace(id, finding)
   }
+}
+
+const askTrace = async (
+  name: string | undefined,
+  { options, say, signal }: Finding,
+  find: typeof findRunning | undefined,
+): Promise<Traced> => {
+  const client = await connect(options, find)
+  const sandbox =
+    name === undefined ? await latestOf(client, signal) : await findSandbox(client, name, say)
+  return { sandbox: sandbox.id, trace: await sandbox.boot({ signal }) }
+}
+
+const latestOf = async (client: Client, signal: AbortSignal): Promise<Sandbox> => {
+  const latest = (await client.sandboxes.list({ signal })).at(-1)
+  if (latest !== undefined) return client.sandboxes.at(latest.identity.sandbox)
+  throw new BerthError("not_found", "there is no sandbox")
+}
+
+const readTrace = async (
+  sandbox: SandboxId | undefined,
+  { options, signal }: Finding,
+): Promise<Traced> => {
+  const { boots } = await loadHost()
+  const host = await boots(hostFlags(options))
+  return { sandbox, trace: await host.trace(sandbox, signal) }
 }
 
 const UNANSWERED: ReadonlySet<string> = new Set([

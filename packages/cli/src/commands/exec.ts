@@ -1,11 +1,11 @@
-import { constants } from "node:os"
 import type { CommandExit } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
 import type { RunningCommand } from "@berth/sdk/commands"
 import type { DefineCommand } from "../command.ts"
+import { statusOf } from "../command-end.ts"
 import { commandLineOf } from "../command-line.ts"
 import { addConfigFlags } from "../config-flags.ts"
-import { BERTH_FAILED, DONE, NOT_STARTED, TIMED_OUT } from "../exit-status.ts"
+import { BERTH_FAILED, DONE, NOT_STARTED } from "../exit-status.ts"
 import { connect, findSandbox } from "../server.ts"
 import { surviveBrokenPipe, writeTo } from "../streams.ts"
 import { addVariableFlags, variablesOf } from "../variables.ts"
@@ -16,6 +16,7 @@ number, as in shells. SIGINT and SIGTERM are passed on, three times; then the co
 was up. 127: it could not be started. 125: Berth failed, and not the command.
 
 With --detach the command goes on in the background and keeps its sandbox; its id is written to standard output.
+berth commands lists such commands, shows what they write, and ends them.
 
 Examples:
   berth exec app -- npm test
@@ -100,12 +101,6 @@ const attend = async (running: RunningCommand): Promise<CommandExit> => {
 const feed = async (running: RunningCommand): Promise<void> => {
   for await (const bytes of process.stdin as AsyncIterable<Buffer>) await running.write(bytes)
   await running.endInput()
-}
-
-const statusOf = ({ status, signal, timedOut }: CommandExit): number => {
-  if (timedOut) return TIMED_OUT
-  if (status !== null) return status
-  return 128 + (constants.signals[signal as NodeJS.Signals] ?? 0)
 }
 
 const userOf = (text: string | undefined): "agent" | "root" | undefined => {

@@ -1,5 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { EventBody } from "@berth/protocol/event"
+import type { PromptId } from "@berth/protocol/ids"
 import type { Transcript } from "@berth/protocol/sessions"
 import type { Session } from "@berth/sdk/sessions"
 import { type DefineCommand, toJson, toJsonLine } from "../command.ts"
@@ -12,8 +13,8 @@ import { printable } from "../terminal.ts"
 
 const HELP = `
 Each prompt, with what the agent said and did about it and how it ended, or what it waits for. Then what the agent waits for, and how to
-answer it. With --follow, then what happens, until
-ctrl-c; the session goes on. With --json the whole as one value; with both, every event since the first, one a line.
+answer it. With --follow, then what happens, until ctrl-c, and prompts that wait behind another are shown when they begin;
+the session goes on. With --json the whole as one value; with both, every event since the first, one a line.
 
 Examples:
   berth log ses-0123
@@ -37,13 +38,16 @@ export const define: DefineCommand = async (command, { out }) => {
       return await following(session, 0, async (_, whole) => out(toJsonLine(whole)))
     const transcript = await session.messages()
     if (json) return out(toJson(transcript))
-    show(transcript, screen)
+    const turns = follow ? untilPending(transcript.turns) : transcript.turns
+    show(turns, screen)
     for (const ask of (await session.get()).asks) {
       screen.line(`? ${ask.ask}: ${sayAsk(ask)}`)
       for (const [index, choice] of ask.choices.entries()) screen.line(`  ${index + 1}. ${choice}`)
       screen.line(`? to answer: ${answerCommand(session.id, ask)}`)
     }
-    if (follow) await following(session, transcript.lastEvent, (body) => go(session, screen, body))
+    const shown = new Set(turns.map(({ prompt }) => prompt.id))
+    const go = (body: EventBody) => goOn(session, { screen, shown }, body)
+    if (follow) await following(session, transcript.lastEvent, go)
   })
 }
 
@@ -61,7 +65,17 @@ const following = async (
   }
 }
 
-const show = ({ turns }: Transcript, screen: Screen): void => {
+type Turns = Transcript["turns"]
+
+/** The turns up to the first that has not ended: the prompts behind it are shown when they begin. */
+const untilPending = (turns: Turns): Turns => {
+  const first = turns.findIndex(
+    ({ prompt: { state } }) => state === "queued" || state === "running",
+  )
+  return first === -1 ? turns : turns.slice(0, first + 1)
+}
+
+const show = (turns: Turns, screen: Screen): void => {
   for (const { prompt, parts } of turns) {
     screen.showPrompt(prompt.text)
     for (const part of parts) screen.showPart(part)
@@ -71,11 +85,19 @@ const show = ({ turns }: Transcript, screen: Screen): void => {
   }
 }
 
-/** Shows an event: a prompt when it begins, and its end when it ends. */
-const go = async (session: Session, screen: Screen, body: EventBody): Promise<void> => {
+interface Shown {
+  readonly screen: Screen
+  /** The prompts whose text has been shown. */
+  readonly shown: Set<PromptId>
+}
+
+/** Shows an event: a prompt when it begins, unless it was shown before, and its end when it ends. */
+const goOn = async (session: Session, { screen, shown }: Shown, body: EventBody): Promise<void> => {
   if (body.type !== "prompt.state") return screen.show(body)
   if (body.state === "queued") return
   if (body.state !== "running") return screen.line(endOf(body.state, body.reason))
+  if (shown.has(body.prompt)) return
+  shown.add(body.prompt)
   const begun = (await session.prompts()).find(({ id }) => id === body.prompt)
   if (begun !== undefined) screen.showPrompt(begun.text)
 }

@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { Event } from "@berth/protocol/event"
+import type { Event, EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { type Prompt, PromptText } from "@berth/protocol/session"
 import { directoryOfRepo } from "@berth/protocol/workspace"
@@ -11,6 +11,7 @@ import { BootWaits } from "../boot-waits.ts"
 import { type CommandContext, type DefineCommand, toJsonLine } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { DONE, FAILED, LEFT } from "../exit-status.ts"
+import { preparingLine } from "../preparing-line.ts"
 import { renderError } from "../render-error.ts"
 import { sessionFor } from "../run-place.ts"
 import { sayChanges } from "../say-changes.ts"
@@ -103,11 +104,16 @@ interface Running {
 /** Shows the events until the prompt has ended. Returns whether it has run and ended. */
 const watch = async (
   { session, prompt: { id: prompt, waitsFor }, after, json, isDenied }: Running,
-  { out, err, exitWith }: CommandContext,
+  { out, err, exitWith, isScreen }: CommandContext,
 ): Promise<boolean> => {
   const isShown = process.stdout.isTTY === true
   const screen = new Screen({ text: (text) => out(isShown ? printable(text) : text), line: err })
-  const line = (text: string) => (json ? undefined : screen.line(text))
+  const preparing = preparingLine({ err, isScreen })
+  const line = (text: string) => {
+    if (json) return
+    preparing.end()
+    screen.line(text)
+  }
   const asks = new AskAnswers({
     line,
     answer: (answer) => session.answer(answer),
@@ -117,7 +123,11 @@ const watch = async (
   const boot = new BootWaits(line)
   const show = (event: Event) => {
     if (json) out(toJsonLine(event))
-    else screen.show(event.body)
+    else if (isPreparing(event.body)) preparing.show(printable(event.body.message))
+    else {
+      preparing.end()
+      screen.show(event.body)
+    }
     boot.take(event.body)
     if (!isDenied || event.body.type !== "permission.asked") asks.take(event.body)
   }
@@ -146,10 +156,16 @@ const watch = async (
     return false
   } finally {
     over.abort()
+    preparing.end()
     boot.end()
     asks.close()
   }
 }
+
+type Waiting = Extract<EventBody, { type: "prompt.waiting" }>
+
+const isPreparing = (body: EventBody): body is Waiting =>
+  body.type === "prompt.waiting" && body.code === "toolbox.preparing"
 
 const showDiff = async (
   client: Client,

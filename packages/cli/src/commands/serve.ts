@@ -7,9 +7,13 @@ const HELP = `
 The address is written to standard output as soon as the server answers, the log to standard error.
 SIGINT or SIGTERM stops it after running requests have ended; a second one ends it at once.
 
+Users of this machine who are in the --group can use it, and are then as good as the user who runs it. Their commands find it by
+themselves on /var/lib/berth, where root's server keeps its data; elsewhere they name the directory (BERTH_DATA_DIR).
+
 Examples:
   berth serve
-  berth serve --port 0 --data-dir ~/try-berth`
+  berth serve --port 0 --data-dir ~/try-berth
+  berth serve --group developers`
 
 export const define: DefineCommand = async (command, { out, err }) => {
   command

@@ -3,6 +3,7 @@ import { directoryOfRepo, type WorkspaceSpecInput } from "@berth/protocol/worksp
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { orReplace } from "../or-replace.ts"
+import { preparingLine } from "../preparing-line.ts"
 import { repoHere } from "../repo-here.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
@@ -39,7 +40,7 @@ Examples:
   berth up https://example.com/app.git --ref main --name app
   box=$(berth up ./app) && berth exec "$box" -- npm test; berth rm "$box"`
 
-export const define: DefineCommand = async (command, { out, err }) => {
+export const define: DefineCommand = async (command, { out, err, isScreen }) => {
   command
     .description("Makes a sandbox and waits until it is ready.")
     .argument("[repo]", "a path or a URL")
@@ -74,7 +75,9 @@ export const define: DefineCommand = async (command, { out, err }) => {
     await cancelledBySignal(async (signal) => {
       const startedMs = performance.now()
       const said = new Set<string>()
+      const preparing = preparingLine({ err, isScreen })
       const onWait = (reason: string) => {
+        preparing.end()
         if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
         said.add(reason)
       }
@@ -83,10 +86,10 @@ export const define: DefineCommand = async (command, { out, err }) => {
         (replace) =>
           client.sandboxes.create(
             { workspace, replace, retry },
-            { signal, onWait, onPreparing: onWait },
+            { signal, onWait, onPreparing: preparing.show },
           ),
         signal,
-      )
+      ).finally(preparing.end)
       const view = wait ? await sandbox.ready({ signal, onWait }) : await sandbox.get({ signal })
       // The sandbox is ready in any case: if the boot cannot be read, there is nothing to add.
       const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined

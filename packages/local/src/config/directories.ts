@@ -1,4 +1,4 @@
-import { isAbsolute, join } from "node:path"
+import { dirname, isAbsolute, join } from "node:path"
 
 /** The default directories. */
 export interface Directories {
@@ -8,6 +8,9 @@ export interface Directories {
   /** The configuration file that is read when it is present. */
   readonly configFile: string
 }
+
+/** The data directory of root's server, unless root names another. */
+export const SYSTEM_DATA_DIR = "/var/lib/berth"
 
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -20,7 +23,8 @@ export interface Surroundings {
  * every other uid, so sandboxes whose root is nobody outside could not reach their files there.
  */
 export const defaultDirectories = ({ env, home, isRoot }: Surroundings): Directories => {
-  const state = xdg(env.XDG_STATE_HOME) ?? (isRoot ? "/var/lib" : join(home, ".local/state"))
+  const state =
+    xdg(env.XDG_STATE_HOME) ?? (isRoot ? dirname(SYSTEM_DATA_DIR) : join(home, ".local/state"))
   const config = xdg(env.XDG_CONFIG_HOME) ?? (isRoot ? "/etc" : join(home, ".config"))
   return { home, state: join(state, "berth"), configFile: join(config, "berth", "config.yaml") }
 }

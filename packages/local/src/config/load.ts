@@ -1,9 +1,17 @@
 import { dirname, join, resolve } from "node:path"
-import { type Directories, defaultDirectories, type Surroundings } from "./directories.ts"
+import {
+  type Directories,
+  defaultDirectories,
+  type Surroundings,
+  SYSTEM_DATA_DIR,
+} from "./directories.ts"
 import { type ConfigFile, readConfigFile } from "./file.ts"
 import { CONFIG_FILE_VARIABLE, flagName, VARIABLE_PREFIX, variableName } from "./names.ts"
 import { badValue, invalidConfig, type Problem, unknownKey } from "./problem.ts"
 import { Config, type ConfigKey, KEYS, type KeyEntry } from "./schema.ts"
+
+/** The origin of a value that was given nowhere. */
+const DEFAULT = "default"
 
 export interface ConfigInput extends Surroundings {
   /** The given flags by key: `{ port: "0" }`. */
@@ -17,6 +25,8 @@ export interface LoadedConfig {
   readonly config: Config & { readonly keysFile: string }
   /** The flag, variable or file that each value came from; "default" where none was given. */
   readonly origins: Readonly<Record<ConfigKey, string>>
+  /** The data directory of root's server, for a user who is not root and names none. */
+  readonly systemDataDir: string | undefined
   /** The file that was looked for, and whether it was there. */
   readonly file: { readonly path: string; readonly present: boolean }
 }
@@ -44,11 +54,13 @@ export const loadConfig = (input: ConfigInput): LoadedConfig => {
 
   const chosen = KEYS.map((key) => choose(key, sources, directories))
   const config = Config.parse(Object.fromEntries(chosen.map(({ name, value }) => [name, value])))
+  const origins = Object.fromEntries(
+    chosen.map(({ name, origin }) => [name, origin]),
+  ) as LoadedConfig["origins"]
   return {
     config: { ...config, keysFile: config.keysFile ?? join(config.dataDir, "keys.env") },
-    origins: Object.fromEntries(
-      chosen.map(({ name, origin }) => [name, origin]),
-    ) as LoadedConfig["origins"],
+    origins,
+    systemDataDir: input.isRoot || origins.dataDir !== DEFAULT ? undefined : SYSTEM_DATA_DIR,
     file: { path: file.path, present: file.present },
   }
 }
@@ -117,7 +129,7 @@ const choose = (key: KeyEntry, sources: readonly Source[], directories: Director
   const { name } = key
   const source = sources.find(({ values }) => Object.hasOwn(values, name))
   if (source === undefined) {
-    return { name, value: key.defaultValue(directories), origin: "default" }
+    return { name, value: key.defaultValue(directories), origin: DEFAULT }
   }
   const value = source.values[name]
   return {

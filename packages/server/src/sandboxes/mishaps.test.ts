@@ -170,7 +170,7 @@ it("[R1.6] does not note a workspace's hash from before a change after it", asyn
   held = undefined
   await workspaces.put(specOf("app", 2))
   wants.refresh()
-  const { hash } = await wants.of(specOf("app", 2), signal)
+  const { hash } = await wants.of(specOf("app", 2), { signal, isTold: false })
   gate.resolve()
   expect(await early).toBeUndefined()
   expect(await wants.known(Slug.parse("app"))).toBe(hash)

@@ -5,6 +5,7 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { type GivingUp, openGiveUp } from "./deciding/give-up.ts"
 import { reconcile } from "./deciding/reconcile.ts"
 import { linkOf } from "./keeping/open.ts"
+import { openRequireModel } from "./making/require-model.ts"
 import { openValidate } from "./making/validate.ts"
 import { type Copies, openCopies } from "./requests/copies.ts"
 import { type Describe, openDescribe } from "./requests/describe.ts"
@@ -151,6 +152,7 @@ const openCalls = (rooms: Rooms) => {
   const describe = openDescribe({
     ...parts,
     validate: openValidate({ ...parts, networks: rooms.description.networks }),
+    requireModel: openRequireModel(parts),
     replaceWorkspace: (spec) => requests.replaceWorkspace(spec),
   })
   return {

@@ -143,7 +143,9 @@ export const openSessions = async (
         })
       await keys.read(wanted.keys)
       // The workspace is described last, so that a refused session changes nothing.
-      if (typeof workspace !== "string") await sandboxes.describe(workspace, { replace }, signal)
+      const isPrompted = agent.kind === wanted.kind
+      if (typeof workspace !== "string")
+        await sandboxes.describe(workspace, { replace, isPrompted }, signal)
       const created = { workspace: slug, agent, onInterrupt, atMs: clock.now() }
       return withWait(await rows.create(created))
     },

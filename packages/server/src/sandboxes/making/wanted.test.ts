@@ -4,6 +4,7 @@ import { expect, it } from "vitest"
 import type { Workspace, Workspaces } from "../state/workspaces.ts"
 import { openWants } from "./wanted.ts"
 
+const { signal } = new AbortController()
 const slug = Slug.parse("one")
 const specOf = (version: number): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
@@ -17,7 +18,7 @@ it("notes nothing of a workspace that changed while it was read", async () => {
     workspaces: { get: () => read.promise } as unknown as Workspaces,
     toolbox: async () => ({ id: "0".repeat(64), directory: "/toolbox" }) as never,
   })
-  const { hash } = await wants.of(specOf(2), new AbortController().signal)
+  const { hash } = await wants.of(specOf(2), { signal, isTold: false })
   wants.refresh()
   const asked = wants.known(slug)
   wants.refresh()
@@ -44,7 +45,7 @@ it("prepares an agent's own toolbox for a caller that asks for a sandbox, and no
   await wants.prepare()
   expect(await wants.known(slug)).toBeUndefined()
   expect(asked).toEqual(["shell"])
-  const { config, hash } = await wants.of(codex, new AbortController().signal)
+  const { config, hash } = await wants.of(codex, { signal, isTold: false })
   expect(config.mounts).toContainEqual(expect.objectContaining({ source: "/codex" }))
   wants.refresh()
   expect(await wants.known(slug)).toBe(hash)

@@ -4,6 +4,7 @@ import type { SystemSource, WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../../backends/backend.ts"
 import type { HostCertificates } from "../../certificates/host-certificates.ts"
 import { optionalAgent } from "../../toolbox/agents/optional.ts"
+import type { ToolboxWait } from "../../toolbox/current.ts"
 import type { Toolbox } from "../../toolbox/store.ts"
 import { FILE_MOUNTS } from "../files/files.ts"
 import { plannedRepos, workspaceRepos } from "../state/repos.ts"
@@ -35,6 +36,7 @@ export const wantedOf = (
 /** Gives the toolbox of sandboxes with this agent. It is built if it is not there. */
 export type ToolboxOf = (
   agent: WorkspaceSpec["agent"]["kind"],
+  wait?: ToolboxWait,
 ) => Promise<Pick<Toolbox, "id" | "directory">>
 
 export interface WantedParts {
@@ -47,10 +49,16 @@ export interface WantedParts {
   readonly certificates: () => Pick<HostCertificates, "added" | "warnings">
 }
 
+export interface WantedWait {
+  readonly signal: AbortSignal
+  /** Whether a caller that would wait for a toolbox gets its progress as an error instead. */
+  readonly isTold: boolean
+}
+
 /** The wanted configs of all workspaces. */
 export interface Wants {
   /** Waits for what is missing: a toolbox to be built, an image to be fetched. */
-  of(spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted>
+  of(spec: WorkspaceSpec, wait: WantedWait): Promise<Wanted>
   /** Answers at once; undefined: not known yet, or not any more. */
   known(slug: Slug): Promise<ConfigHash | undefined>
   /** Finds the toolbox that all of them need, or waits until it is built: until then nothing is known. */
@@ -72,8 +80,9 @@ export const openWants = (parts: WantedParts): Wants => {
     spec: WorkspaceSpec,
     resolve: () => Promise<SystemIdentity>,
     begun: number,
+    wait?: WantedWait,
   ): Promise<Wanted> => {
-    const there = await toolbox(spec.agent.kind)
+    const there = await toolbox(spec.agent.kind, wait)
     found.add(optionalAgent(spec.agent.kind))
     const { added, warnings } = parts.certificates()
     const host = { variables: environment, certificates: added }
@@ -97,15 +106,14 @@ export const openWants = (parts: WantedParts): Wants => {
   }
 
   return {
-    of: (spec, signal) =>
-      make(
-        spec,
-        () => {
-          signal.throwIfAborted()
-          return backend.resolveSystem(spec.system, { signal })
-        },
-        generation,
-      ),
+    of: (spec, wait) => {
+      const { signal } = wait
+      const resolve = () => {
+        signal.throwIfAborted()
+        return backend.resolveSystem(spec.system, { signal })
+      }
+      return make(spec, resolve, generation, wait)
+    },
     known: async (slug) => {
       const hash = hashes.get(slug)
       if (hash !== undefined || found.size === 0) return hash

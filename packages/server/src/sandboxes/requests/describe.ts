@@ -6,6 +6,7 @@ import type { Guard } from "../disk/guard.ts"
 import { filesLeft } from "../files/files-left.ts"
 import type { FilesRoom } from "../files/open.ts"
 import { requireHeld } from "../making/require-held.ts"
+import type { openRequireModel } from "../making/require-model.ts"
 import type { openValidate } from "../making/validate.ts"
 import type { Wants } from "../making/wanted.ts"
 import { otherRepo, otherRepoError } from "../state/other-repo.ts"
@@ -16,6 +17,7 @@ export interface DescribeParts extends Pick<FilesRoom, "files" | "filesLeft"> {
   readonly workspaces: Workspaces
   readonly wants: Pick<Wants, "refresh">
   readonly validate: ReturnType<typeof openValidate>
+  readonly requireModel: ReturnType<typeof openRequireModel>
   /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
   readonly replaceWorkspace: Requests["replaceWorkspace"]
@@ -28,6 +30,8 @@ export interface DescribeOptions {
    * Default: refused.
    */
   readonly replace?: boolean
+  /** Whether a prompt follows: a new workspace whose agent lacks a model is refused. */
+  readonly isPrompted?: boolean
 }
 
 /** Stores the description of a workspace. If it is refused, nothing is changed. */
@@ -38,14 +42,14 @@ export type Describe = (
 ) => Promise<void>
 
 export const openDescribe = (parts: DescribeParts): Describe => {
-  const { workspaces, wants, files, validate, serially, guard } = parts
+  const { workspaces, wants, files, validate, requireModel, serially, guard } = parts
   const { areLeft } = parts.filesLeft
   const removeLeft = (workspace: Slug): Promise<void> =>
     serially(workspace, async () => {
       // A concurrent request may have made the workspace since.
       if (await areLeft(workspace)) await files.remove(workspace)
     })
-  return async (spec, { replace = false }, signal) => {
+  return async (spec, { replace = false, isPrompted = false }, signal) => {
     const known = (await workspaces.get(spec.slug))?.spec
     if (isDeepStrictEqual(known, spec)) return wants.refresh()
     const isOnLeftFiles = known === undefined && (await areLeft(spec.slug))
@@ -53,7 +57,10 @@ export const openDescribe = (parts: DescribeParts): Describe => {
     const other = known && otherRepo(known, spec)
     if (other !== undefined && !replace) throw otherRepoError(spec, other)
     requireHeld(spec.agent)
-    await validate(spec, other === undefined ? known : undefined, signal)
+    const before = other === undefined ? known : undefined
+    await validate(spec, before, signal)
+    // The files of a workspace that there is already may bring a model.
+    if (isPrompted && before === undefined) await requireModel(spec, signal)
     if (isOnLeftFiles) await removeLeft(spec.slug)
     // A concurrent request may have described the workspace since it was read.
     const refusal = await workspaces.put(spec)

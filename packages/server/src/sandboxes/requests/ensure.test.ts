@@ -21,6 +21,8 @@ let calls: string[]
 let failing: boolean
 let boots: number
 let refusal: BerthError | undefined
+/** Whether each caller that needed a toolbox is told its progress. */
+let told: (boolean | undefined)[]
 
 beforeEach(async () => {
   for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
@@ -29,6 +31,7 @@ beforeEach(async () => {
   failing = false
   boots = 0
   refusal = undefined
+  told = []
   backend = new MemoryBackend((call) => {
     if (call === "remove" && refusal !== undefined) throw refusal
     if (call !== "inspect" && call !== "list") calls.push(call)
@@ -38,6 +41,7 @@ beforeEach(async () => {
     backend,
     clock: new FakeClock(),
     policy: POLICY,
+    prepare: async (wait) => void told.push(wait?.isTold),
     boot: (sandbox) => {
       boots += 1
       if (!failing) return
@@ -97,6 +101,16 @@ describe("the current sandbox of a workspace", () => {
     expect(sandbox).not.toBe(old)
     expect(calls).toEqual(["stop", "remove", "create", "start"])
     expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
+  })
+
+  it("tells the progress of its toolbox to those who ask again, and lets all others wait for it", async () => {
+    await up(1, 20)
+    await up(1)
+    const { sandbox, end } = await sandboxes.useOf(APP, prompt, signal)
+    await end()
+    await sandboxes.stop(sandbox, { force: false })
+    await sandboxes.names.named(APP, { quarantined: false, start: true }, signal)
+    expect(told.filter((isTold) => isTold !== undefined)).toEqual([true, false, true, false])
   })
 
   it("[R1.6] is waited for while the stale one is in use, and the error names that use", async () => {

@@ -57,7 +57,10 @@ export interface EnsureOptions {
   readonly isRequested: boolean
   /** Boots again where the last boot failed and its sandbox is kept. Default: refused. */
   readonly retry?: boolean
-  /** How long to wait for the users of a stale sandbox. */
+  /**
+   * How long to wait for the users of a stale sandbox. A caller that says so asks again, and is told the progress of a
+   * toolbox that is being built.
+   */
   readonly waitMs?: number
 }
 
@@ -84,13 +87,13 @@ export const openEnsure = (parts: EnsureParts): Ensure => {
   /** The sandbox that there is now, or the one to wait for. */
   const step = async (
     slug: Slug,
-    { mode, isRequested, retry = false }: EnsureOptions,
+    { mode, isRequested, retry = false, waitMs }: EnsureOptions,
     signal: AbortSignal,
   ): Promise<Ensured | { readonly waitFor: SandboxRow }> => {
     const workspace = await workspaces.get(slug)
     if (workspace === undefined) throw unknownWorkspace(slug)
     const { spec, isBooted, failed } = workspace
-    const wanted = await wants.of(spec, signal)
+    const wanted = await wants.of(spec, { signal, isTold: waitMs !== undefined })
     const all = await rows.ofWorkspace(slug)
     const there = all.find(isCurrent) ?? all[0]
     if (there !== undefined) {

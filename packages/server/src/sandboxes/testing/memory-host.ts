@@ -8,6 +8,7 @@ import type { Layers } from "../../layers/layers.ts"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import type { Database } from "../../store/database.ts"
+import type { ToolboxWait } from "../../toolbox/current.ts"
 import type { Policy } from "../deciding/decide.ts"
 import type { BridgeCall, Bridges } from "../keeping/bridges.ts"
 import { openSandboxes, type Sandboxes } from "../sandboxes.ts"
@@ -31,7 +32,7 @@ export interface MemoryHost {
   readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
   readonly trace?: Bridges["trace"]
   /** Called for the toolbox of each sandbox, before the toolbox is there. */
-  readonly prepare?: () => Promise<void>
+  readonly prepare?: (wait?: ToolboxWait) => Promise<void>
 }
 
 const toolbox = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }
@@ -66,7 +67,7 @@ export const openMemoryHost = ({
     certificates: () => NO_CERTIFICATES,
     installation: newId.installation(),
     at: () => {},
-    toolbox: () => prepare().then(() => toolbox),
+    toolbox: (_agent, wait) => prepare(wait).then(() => toolbox),
     shortage: async () => undefined,
     layers: layers(),
     links,

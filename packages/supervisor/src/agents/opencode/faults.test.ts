@@ -26,7 +26,8 @@ exec ${process.execPath} -e '
 
 const HEALTHY = `if (request.url === "/global/health") return response.end("{}");`
 const ANSWERS = `${HEALTHY} if (request.url.startsWith("/path")) return response.end("{}");`
-const TALKS = `${ANSWERS}
+const CONFIGURED = `if (request.url.startsWith("/config?")) return response.end("{\\"model\\":\\"a/b\\"}");`
+const TALKS = `${ANSWERS} ${CONFIGURED}
   if (request.method === "GET" && request.url.startsWith("/session")) return response.end("[]");
   if (request.url.startsWith("/session?")) return response.end(JSON.stringify({ id: "ses_1" }));
   if (request.url.includes("prompt_async")) {
@@ -156,6 +157,25 @@ describe("a program that does not behave as OpenCode does", () => {
     expect(told.events).toMatchObject([{ type: "error", code: "agent.not_set_up" }])
     expect(stage.processes.get("opencode")?.lastOutput()).not.toContain("was prompted")
     expect(() => stage.another({ model: "scripted" })).toThrow("is not like provider/model")
+  })
+
+  it("that has no model but those of its vendor fails the prompt before it is given it", async () => {
+    const free = { id: "opencode", options: { apiKey: "public" }, models: { "some-free": {} } }
+    const stage = await makeStage({
+      instead: serving(`
+        if (request.url.startsWith("/config?")) return response.end("{\\"agent\\":{}}");
+        if (request.url.startsWith("/config/providers")) return response.end(\`${JSON.stringify({ providers: [free] })}\`);
+        ${TALKS}`),
+    })
+    await stage.agent.start(never, ignore)
+    await stage.agent.attach(stage.repo, never)
+    const told = await ask(stage.agent, "hello")
+    expect(told.result).toEqual({
+      state: "failed",
+      reason: expect.stringContaining("OpenCode has no model: pass --model PROVIDER/MODEL"),
+    })
+    expect(told.events).toMatchObject([{ type: "error", code: "agent.not_set_up" }])
+    expect(stage.processes.get("opencode")?.lastOutput()).not.toContain("was prompted")
   })
 
   it("that floods its event stream with nonsense lets a prompt be stopped all the same", async () => {

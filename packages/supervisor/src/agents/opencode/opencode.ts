@@ -18,7 +18,7 @@ import { HELD_ENVIRONMENT, HELD_RULES, requireHeld } from "./permissions.ts"
 import { runPrompt } from "./run-prompt.ts"
 import { type Life, Server } from "./server.ts"
 import { Sessions } from "./sessions.ts"
-import { requireModel } from "./usable-model.ts"
+import { requireChosen, requireModel } from "./usable-model.ts"
 
 /** Time limit of one try. A healthy OpenCode answers within a second, on a busy machine too. */
 const ATTACH_TRY_MS = 10_000
@@ -140,7 +140,8 @@ class OpenCode implements Agent {
       requireHeld(await client.get(`/agent${where}`, { signal }))
       this.#heldLife = life.number
     }
-    if (this.#model !== undefined) await requireModel(this.#model, { client, where, signal })
+    const asking = { client, where, signal }
+    await (this.#model === undefined ? requireChosen(asking) : requireModel(this.#model, asking))
     const session = await this.#sessions.find(start.session, { client, where, signal })
     const { prompt } = start
     const asks = new Asks({ prompt, client, where, say, permissions: this.#permissions })

@@ -6,17 +6,47 @@ import type { Model } from "./model.ts"
 /** Limit of the models that an error message lists as alternatives. */
 const MAX_NAMED = 5
 
+interface Asking {
+  readonly client: Client
+  readonly where: string
+  readonly signal: AbortSignal
+}
+
 /**
  * Throws if OpenCode cannot use the model: it lists the providers that it has a key for. If the list cannot be read,
  * the prompt itself will show.
  */
-export const requireModel = async (
-  model: Model,
-  { client, where, signal }: { client: Client; where: string; signal: AbortSignal },
-): Promise<void> => {
-  const told = await client.get(`/config/providers${where}`, { signal }).catch(() => undefined)
-  signal.throwIfAborted()
+export const requireModel = async (model: Model, asking: Asking): Promise<void> => {
+  const told = await read("/config/providers", asking)
   if (told !== undefined) requireListed(model, told)
+}
+
+/**
+ * Throws if nobody has chosen a model, by a configuration or by a key: OpenCode would take one of its vendor's that is
+ * free of charge, and send it the repo.
+ */
+export const requireChosen = async (asking: Asking): Promise<void> => {
+  const { model, agent } = objectIn(await read("/config", asking))
+  const ofAgents = Object.values(objectIn(agent)).map((each) => objectIn(each).model)
+  if ([model, ...ofAgents].some((name) => name !== undefined)) return
+  const providers = listIn(objectIn(await read("/config/providers", asking)).providers)
+  if (providers.length === 0 || !providers.every(isFreeOfCharge)) return
+  throw new BerthError(
+    "agent.not_set_up",
+    "OpenCode has no model: pass --model PROVIDER/MODEL, and the key of its provider with --key NAME",
+  )
+}
+
+/** Whether a provider is that of OpenCode's vendor as it is for whoever has no key. */
+const isFreeOfCharge = (provider: unknown): boolean => {
+  const { id, options } = objectIn(provider)
+  return id === "opencode" && objectIn(options).apiKey === "public"
+}
+
+const read = async (path: string, { client, where, signal }: Asking): Promise<unknown> => {
+  const told = await client.get(`${path}${where}`, { signal }).catch(() => undefined)
+  signal.throwIfAborted()
+  return told
 }
 
 const requireListed = ({ providerID, modelID }: Model, told: unknown): void => {
