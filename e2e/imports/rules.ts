@@ -78,8 +78,10 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: ["run", "bridge"],
+      loader: [],
       run: ["supervise", "processes"],
-      supervise: [
+      supervise: ["tend", "bridge", "processes", "*.ts"],
+      tend: [
         ...["boot", "bridge", "choose-agent", "load-features", "features", "journal", "processes"],
         "*.ts",
       ],
