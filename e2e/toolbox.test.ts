@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { newId, Slug } from "@berth/protocol/ids"
-import { TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { SUPERVISOR_FLAGS, TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { SandboxConfig } from "@berth/protocol/sandbox"
 import { ToolboxBuild } from "@berth/protocol/toolbox"
 import { openEmbedded } from "@berth/server/backends/embedded/backend"
@@ -111,6 +111,15 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         echo "opencode $(bin/opencode --version)"
         bin/node --check supervisor/main.cjs && echo "supervisor is sound"
         cd supervisor
+        ../bin/node ${SUPERVISOR_FLAGS.join(" ")} -e '
+          const { Script } = require("node:vm")
+          const { readFileSync } = require("node:fs")
+          for (const name of ["first.js", "rest.js"]) {
+            const cachedData = readFileSync(name + ".compiled")
+            const script = new Script(readFileSync(name, "latin1"), { cachedData })
+            console.log(name, script.cachedDataRejected ? "is compiled anew" : "comes compiled")
+          }
+        '
         ../bin/node -e '
           const terminal = require("@lydell/node-pty").spawn("/usr/bin/tty", [], {})
           terminal.onData((data) => process.stdout.write("pty " + data))
@@ -124,6 +133,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect.stringMatching(/^tini tini version \d/),
         "opencode 1.18.33",
         "supervisor is sound",
+        "first.js comes compiled",
+        "rest.js comes compiled",
         "pty /dev/pts/0",
         expect.stringContaining("Read-only file system"),
         expect.stringContaining("Read-only file system"),

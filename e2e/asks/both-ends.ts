@@ -8,8 +8,10 @@ import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { answerAsks, type WorkspaceRepo } from "@berth/server/repos/answer-asks"
 import { Asks, type AsksOptions } from "@berth/supervisor/bridge/asks"
+import { Inside } from "@berth/supervisor/bridge/inside"
 import { openPrompts } from "@berth/supervisor/bridge/prompts"
 import { serveBridge } from "@berth/supervisor/bridge/serve"
+import { Upgrades } from "@berth/supervisor/bridge/upgrades"
 import { openJournal } from "@berth/supervisor/journal/journal"
 import { openLedger } from "@berth/supervisor/journal/ledger"
 import { onTestFinished } from "vitest"
@@ -30,16 +32,22 @@ export const bothEnds = async (options: AsksOptions = {}) => {
   const ledger = await openLedger(join(inside, "ledger"))
   const prompts = await openPrompts({ journal, ledger, run: async () => ({ state: "succeeded" }) })
   const asks = new Asks(options)
+  const onFault = () => {}
+  const upgrades = new Upgrades({
+    sandbox,
+    journal: Promise.resolve(journal),
+    prompts: Promise.resolve(prompts),
+    asks,
+    onFault,
+  })
   const supervisor = await serveBridge({
     listen: [{ path: socket }],
     token: TOKEN,
     sandbox,
     health: () => ({ ready: true, prompts: 0 }),
     boot: () => ({}),
-    journal: Promise.resolve(journal),
-    prompts: Promise.resolve(prompts),
-    asks,
-    onFault: () => {},
+    inside: Promise.resolve(new Inside({ upgrades, asks })),
+    onFault,
   })
   const events: unknown[] = []
   const lines: string[] = []

@@ -5,9 +5,11 @@
 import { appendFileSync } from "node:fs"
 import { join } from "node:path"
 import { SandboxId } from "@berth/protocol/ids"
+import { Inside } from "@berth/supervisor/bridge/inside"
 import { openPrompts, type RunPrompt } from "@berth/supervisor/bridge/prompts"
 import { serveBridge } from "@berth/supervisor/bridge/serve"
 import { readToken } from "@berth/supervisor/bridge/token"
+import { Upgrades } from "@berth/supervisor/bridge/upgrades"
 import { openJournal } from "@berth/supervisor/journal/journal"
 import { openLedger } from "@berth/supervisor/journal/ledger"
 
@@ -29,15 +31,17 @@ const run: RunPrompt = async ({ prompt, text }) => {
 const prompting = Promise.all([opening, openLedger(join(directory, "ledger"))]).then(
   ([journal, ledger]) => openPrompts({ journal, ledger, run }),
 )
+const id = SandboxId.parse(sandbox)
+const onFault = () => {}
+const upgrades = new Upgrades({ sandbox: id, journal: opening, prompts: prompting, onFault })
 await serveBridge({
   listen: [{ path: join(directory, "socket") }],
   token: readToken(join(directory, "token")),
-  sandbox: SandboxId.parse(sandbox),
+  sandbox: id,
   health: () => ({ ready: true, prompts: 0 }),
   boot: () => ({}),
-  journal: opening,
-  prompts: prompting,
-  onFault: () => {},
+  inside: Promise.resolve(new Inside({ upgrades })),
+  onFault,
 })
 const journal = await opening
 const prompts = await prompting

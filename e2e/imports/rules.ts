@@ -85,8 +85,10 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: ["run", "bridge"],
+      loader: [],
       run: ["supervise", "processes"],
-      supervise: [
+      supervise: ["tend", "bridge", "processes", "*.ts"],
+      tend: [
         ...["boot", "bridge", "choose-agent", "load-features", "features", "journal", "processes"],
         "*.ts",
       ],
@@ -174,7 +176,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       "sandboxes/*": [],
       backends: ["host", ...BELOW_ALL],
       "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
-      "backends/connections": [],
+      "backends/connections": ["host"],
       "backends/seccomp": [],
       layers: ["host", ...BELOW_ALL],
       toolbox: ["host", ...BELOW_ALL],

@@ -8,14 +8,11 @@ export const WORKSPACE_TARGET = "/workspace"
 
 /**
  * The flags with which node runs the supervisor. A small young generation takes a third off its memory under load,
- * since passing data is collected soon; where much passes, the supervisor itself says when to collect. Its compiled
- * code is made with the same flags, or it would not fit. No signal opens its inspector.
+ * since passing data is collected soon; where much passes, the supervisor itself says when to collect. No signal opens
+ * its inspector. A flag that changes what V8 compiles is not among them: node would compile its own modules anew at
+ * each start, because their compiled code fits V8's default flags alone.
  */
-export const SUPERVISOR_FLAGS = [
-  "--max-semi-space-size=1",
-  "--expose-gc",
-  "--disable-sigusr1",
-] as const
+export const SUPERVISOR_FLAGS = ["--max-semi-space-size=1", "--disable-sigusr1"] as const
 
 /** The user of hooks, sidecars and the agent. */
 export const AGENT_USER = { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" } as const

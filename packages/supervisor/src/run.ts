@@ -1,4 +1,3 @@
-import { mkdirSync } from "node:fs"
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import { systemClock } from "./processes/clock.ts"
 import { type SuperviseOptions, supervise } from "./supervise.ts"
@@ -22,17 +21,13 @@ export const run = (
   process.on("uncaughtException", report)
   process.on("unhandledRejection", report)
 
-  const live = async (): Promise<number> => {
-    mkdirSync(options.places.logs, { mode: 0o700, recursive: true })
-    return await supervise({
-      ...options,
-      clock: systemClock,
-      stop: stop.signal,
-      hurry: hurry.signal,
-      onFault: report,
-    })
+  const parts = {
+    clock: systemClock,
+    stop: stop.signal,
+    hurry: hurry.signal,
+    onFault: report,
   }
-  live().then(exit, (thrown: unknown) => {
+  supervise({ ...options, ...parts }).then(exit, (thrown: unknown) => {
     report(thrown)
     exit(1)
   })

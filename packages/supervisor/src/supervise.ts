@@ -1,269 +1,69 @@
 import { join } from "node:path"
-import type { BootEvent, BootMode, BootTrace } from "@berth/protocol/boot"
-import type { BootPlan } from "@berth/protocol/boot-plan"
-import type { EventBody } from "@berth/protocol/event"
+import type { BootMode, BootTrace } from "@berth/protocol/boot"
 import { LINK } from "@berth/protocol/link"
-import { boot } from "./boot/boot.ts"
-import type { BootContext, Places } from "./boot/context.ts"
-import { buildGraph } from "./boot/graph.ts"
-import { stepsOf } from "./boot/modes.ts"
-import { TraceFile } from "./boot/trace-file.ts"
-import { Asks } from "./bridge/asks.ts"
-import { serveCredentials } from "./bridge/credentials.ts"
-import { gitEnvironment } from "./bridge/git-environment.ts"
-import { CarriedPorts } from "./bridge/host-ports.ts"
-import { hostRepos } from "./bridge/host-repos.ts"
+import type { Inside } from "./bridge/inside.ts"
 import type { ListenAddress } from "./bridge/listen.ts"
-import { openPrompts, type Prompts } from "./bridge/prompts.ts"
 import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
-import { writeCertificates } from "./certificates.ts"
-import { chooseAgent } from "./choose-agent.ts"
-import { Dispatch } from "./features/dispatch.ts"
-import { Uses } from "./features/uses.ts"
-import { type Journal, openJournal } from "./journal/journal.ts"
-import { keepTrying } from "./journal/keep-trying.ts"
-import { openLedger } from "./journal/ledger.ts"
-import { loadFeatures } from "./load-features.ts"
 import { readPlan } from "./plan.ts"
-import { type Clock, pause } from "./processes/clock.ts"
-import { Pipes } from "./processes/output/pipes.ts"
-import { ProcessSet } from "./processes/set.ts"
-import type { ProcessEvent } from "./processes/spec.ts"
-import { findHidden } from "./processes/tree/left-processes.ts"
-import { ownPidNamespace } from "./processes/tree/pid-namespace.ts"
-import { idOf, listProcesses } from "./processes/tree/proc.ts"
-import type { User } from "./processes/user.ts"
-import { userEnvironment } from "./user-environment.ts"
+import { pause } from "./processes/clock.ts"
+import type { SandboxParts, Standing } from "./tend.ts"
 
-export interface SuperviseOptions {
-  readonly clock: Clock
-  /** The directory that is shared with the server. */
-  readonly link: string
+export interface SuperviseOptions extends SandboxParts {
   /** A port to serve on beside the socket, for a server that cannot reach the socket; 0: none. */
   readonly port: number
-  readonly places: Places
-  /** The socket on which git asks for credentials, in a directory that the user may enter. */
-  readonly credentials: string
-  /** The directory in which the user's programs find the host's certificate authorities. */
-  readonly certificates: string
-  /** The user that everything except the supervisor runs as. */
-  readonly user: User & { readonly name: string }
-  /** Stops the supervisor in order, with everything that it started. */
-  readonly stop: AbortSignal
-  /** Cuts the graces of processes and of the server short. */
-  readonly hurry: AbortSignal
-  /** Called with an error that cannot be reported elsewhere. */
-  readonly onFault: (error: unknown) => void
 }
 
 /**
- * Pause before the boot, so that a client that waits for the socket is answered before the boot takes the processor.
+ * Pause before the rest is loaded, so that a client that waits for the socket is answered before that takes the
+ * processor.
  */
 const FIRST_ANSWER_MS = 2
 
-/** Time for the server, at the end, to acknowledge the last events. */
-export const LAST_WORDS_MS = 3_000
-
-/** The events after which the trace is saved. */
-const TRACED: ReadonlySet<BootEvent["type"]> = new Set([
-  ...(["boot.step.started", "boot.step.ended", "boot.ready", "boot.ending"] as const),
-])
-
-/** The exit statuses. A build that was cut short never looks like one that is done. */
-export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
-
 /**
- * Runs a sandbox from its first millisecond to its last: the socket, the boot, the time in use, the end. Resolves with
- * the exit status, when nothing runs any more.
+ * Runs a sandbox from its first millisecond to its last. Opens the socket with the little that its first answer needs,
+ * then loads the rest. Resolves with the exit status, when nothing runs any more.
  */
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
-  const { clock, link, port, places, credentials, certificates, user } = options
-  const { stop, hurry, onFault } = options
+  const { clock, link, port, stop, onFault } = options
   const startedAt = new Date()
   const plan = readPlan(join(link, LINK.plan))
   const token = readToken(join(link, LINK.token))
-
-  const begun = Promise.withResolvers<void>()
-  const journal = begun.promise.then(() => openJournal({ directory: join(link, LINK.journal) }))
-  const ledger = begun.promise.then(() => openLedger(join(link, LINK.ledger)))
-  const tell = (body: EventBody): void => {
-    journal.then((opened) => append(opened, body)).catch(onFault)
+  const standing: Standing = {
+    ready: false,
+    promptCount: () => 0,
+    trace: () => notBegun(plan.mode, startedAt),
   }
-  const warn = (message: string) => tell({ type: "warning", message })
-  const pipes = new Pipes(places.logs)
-  const processes = new ProcessSet({ clock, pipes, onEvent: (event) => tellOf(event, tell) })
-  const environment = userEnvironment({
-    home: places.home,
-    name: user.name,
-    toolbox: places.toolbox,
-    git: gitEnvironment({
-      node: join(places.toolbox, "bin/node"),
-      helper: join(places.toolbox, "supervisor/credential-helper.cjs"),
-      socket: credentials,
-    }),
-    own: plan.environment,
-  })
-  const uses = new Uses()
-  const asks = new Asks()
-  const agent = chooseAgent(plan.agent, {
-    clock,
-    pipes,
-    processes,
-    places,
-    user,
-    environment,
-    askForKeys: async (signal) => (await asks.ask({ kind: "keys" }, signal)).keys,
-  })
-  const prompts: Promise<Prompts> = Promise.all([journal, ledger]).then(([journal, ledger]) =>
-    openPrompts({
-      journal,
-      ledger,
-      signal: stop,
-      onChange: (ids) => uses.setPrompts(ids),
-      run: async (start, signal) => {
-        const { givenUp } = await prompts
-        const say = async (body: EventBody) => {
-          await keepTrying(() => journal.append(body, { signal: givenUp }), givenUp)
-        }
-        return agent.prompt(start, say, signal)
-      },
-      answer: (prompt, answer) => agent.answer(prompt, answer),
-    }),
-  )
-
-  let bootProcesses: ReadonlySet<string> | undefined
-  const features = new Dispatch(
-    loadFeatures(
-      { clock, pipes, processes, places, onlyRepo: onlyRepoOf(plan, places), user, environment },
-      { uses, promptsKnown: prompts, bootProcesses: () => bootProcesses },
-    ),
-  )
-  let isReady = false
-  let traceNow = () => notBegun(plan.mode, startedAt)
-  let promptCount = () => 0
+  const { promise: inside, resolve: open } = Promise.withResolvers<Inside>()
   const bridge = serveBridge({
     listen: listenOn(link, port),
     token,
     sandbox: plan.sandbox,
-    journal,
-    prompts,
-    asks,
-    features,
+    health: () => ({ ready: standing.ready, prompts: standing.promptCount() }),
+    boot: () => standing.trace(),
+    inside,
     onFault,
-    health: () => ({ ready: isReady, prompts: promptCount() }),
-    boot: () => traceNow(),
   })
-
   // A failure to listen is reported by the step that waits for it.
   await bridge.catch(() => {})
   await pause(clock, FIRST_ANSWER_MS, stop)
-  begun.resolve()
-  for (const message of plan.warnings ?? []) warn(message)
-  // Written before the first program that could look for them.
-  await writeCertificates(plan.certificates ?? [], certificates).catch((thrown: Error) =>
-    warn(`the host's certificates cannot be written to ${certificates}: ${thrown.message}`),
-  )
+  await answerArrived()
+  const { tend } = await import("./tend.ts")
+  return await tend({ ...options, plan, startedAt, standing, bridge, open })
+}
 
-  const helper = serveCredentials({ path: credentials, user, asks })
-  const bridgeIsUp = Promise.all([bridge, helper, prompts])
-  // A failure is reported by the step that waits for it; a build has none.
-  bridgeIsUp.catch(() => {})
-  const hostPorts = new CarriedPorts({ asks, clock, warn })
-  const context: BootContext = {
-    plan,
-    places,
-    user,
-    environment,
-    clock,
-    pipes,
-    processes,
-    agent,
-    bridge: bridgeIsUp,
-    hostRepos: hostRepos(asks),
-    hostPorts,
-  }
-  /** Prompts report their end before their processes are ended. */
-  const endPrompts = () => prompts.then((opened) => opened.close(), onFault)
-  const endUses = async () => {
-    hostPorts.close()
-    await Promise.all([endPrompts(), features.close()])
-  }
-  /** Whether a server can connect: without that, nobody could look at a failed sandbox. */
-  const isServed = bridgeIsUp.then(
-    () => true,
-    () => false,
-  )
-  /**
-   * Whether the sandbox keeps serving clients: when it is ready, and when its boot failed and people may look into it.
-   */
-  const staysUp = async ({ outcome }: BootTrace): Promise<boolean> =>
-    plan.mode !== "build" && (outcome === "succeeded" || (outcome === "failed" && (await isServed)))
-  /** Ends processes of the boot that hid their origin. Processes of commands and terminals go on. */
-  const endRest = async () => {
-    const rest = ownPidNamespace()
-    if (rest === undefined) return
-    const left = new Set((await findHidden(user)).map(idOf))
-    const find = async () => (await rest.find()).filter((entry) => left.has(idOf(entry)))
-    await processes.stop({ hurry, rest: { ...rest, find } })
-  }
-  const traceFile = new TraceFile(join(link, LINK.trace))
-  const saveTrace = (trace: BootTrace) => traceFile.save(trace).catch(onFault)
-  const onEvent = (event: BootEvent) => {
-    tell(event)
-    // Delayed, because the first steps may end before `running` is assigned.
-    if (TRACED.has(event.type)) queueMicrotask(() => void saveTrace(running.trace()))
-  }
-  const running = boot({
-    mode: plan.mode,
-    graph: buildGraph(stepsOf(context)),
-    context,
-    clock,
-    startedAt,
-    signal: stop,
-    processes,
-    stop: { hurry },
-    onEvent,
-    beforeStop: async (trace) => await ((await staysUp(trace)) ? endPrompts() : endUses()),
-  })
-  traceNow = () => running.trace()
-  void running.ready.then(async (ready) => {
-    isReady = ready
-    if (!ready || plan.mode === "build") return
-    const opened = await prompts
-    promptCount = () => opened.count
-    bootProcesses = new Set(listProcesses().entries.map(idOf))
-    opened.open()
-  })
-
-  const { trace } = await running.result
-  await saveTrace(trace)
-  if (await staysUp(trace)) {
-    if (trace.outcome === "failed") await endRest()
-    bootProcesses ??= new Set(listProcesses().entries.map(idOf))
-    await fired(stop)
-  }
-
-  await endUses()
-  const rest = ownPidNamespace()
-  await processes.stop({ hurry, ...(rest && { rest }) })
-  const tooLong = AbortSignal.any([hurry, AbortSignal.timeout(LAST_WORDS_MS)])
-  await journal.then((opened) => opened.allAcknowledged(tooLong)).catch(() => {})
-  for (const server of [helper, bridge]) await server.then((opened) => opened.close(), onFault)
-  await Promise.allSettled([journal, ledger].map(async (file) => (await file).close()))
-  pipes.close()
-  return statusOf(trace)
+/**
+ * Answers a client that came during the pause: on a busy machine that is over before the event loop has seen it. One
+ * turn accepts the connection, the next reads from it.
+ */
+const answerArrived = async (): Promise<void> => {
+  for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
 const listenOn = (link: string, port: number): ListenAddress[] => [
   { path: join(link, LINK.socket) },
   ...(port === 0 ? [] : [{ host: "0.0.0.0", port }]),
 ]
-
-const onlyRepoOf = ({ repos }: BootPlan, { workspace }: Places): string | undefined => {
-  const [first, ...others] = repos
-  return first === undefined || others.length > 0 ? undefined : join(workspace, first.directory)
-}
 
 const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
   mode,
@@ -275,36 +75,3 @@ const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
   warnings: [],
   steps: [],
 })
-
-/** The exit status. A sandbox that was ready has succeeded, even if an optional step did not end. */
-const statusOf = ({ mode, outcome, readyAtMs }: BootTrace): number => {
-  if (
-    outcome === "succeeded" ||
-    (outcome === "cancelled" && readyAtMs !== null && mode !== "build")
-  )
-    return EXIT.ok
-  return outcome === "cancelled" ? EXIT.stoppedWhileBooting : EXIT.failed
-}
-
-/** Appends an event. Live output of a boot does not wait for room, as its end is in the trace. */
-const append = async (journal: Journal, body: EventBody): Promise<void> => {
-  if (body.type === "boot.step.output" && journal.isFull) return
-  await journal.append(body)
-}
-
-/** Reports restarts of processes to readers of the session. */
-const tellOf = (event: ProcessEvent, tell: (body: EventBody) => void): void => {
-  if (event.type === "restarting")
-    tell({ type: "warning", message: `${event.name} is started again: ${event.reason}` })
-  if (event.type === "given-up")
-    tell({
-      type: "warning",
-      message: `${event.name} is not started again: ${event.reason}`,
-    })
-}
-
-const fired = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener("abort", () => resolve(), { once: true })
-  })

@@ -24,8 +24,13 @@ export const collectOften = (passing: Readable): void => {
   })
 }
 
-/** Only a context that is made after the flag is set has `gc`. */
+/**
+ * Only a context that is made while the flag is set has `gc`. The flag is set for that moment alone, because the
+ * compiled code that node keeps of modules fits the default flags.
+ */
 const collector = (): Collect => {
   setFlagsFromString("--expose-gc")
-  return runInNewContext("gc") as Collect
+  const gc = runInNewContext("gc") as Collect
+  setFlagsFromString("--no-expose-gc")
+  return gc
 }

@@ -28,7 +28,7 @@ export interface ConnectionParts {
   readonly sandbox: SandboxId
   readonly journal: Promise<Journal>
   readonly prompts: Promise<Prompts>
-  readonly asks?: Asks
+  readonly asks?: Asks | undefined
   /** Called when this connection has received a valid hello. From then on it is the only one. */
   readonly takeOver: (connection: Connection) => void
   readonly onFault: (error: BerthError) => void

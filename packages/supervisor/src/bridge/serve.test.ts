@@ -10,6 +10,7 @@ import { newId } from "@berth/protocol/ids"
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Journal } from "../journal/journal.ts"
 import { temporaryDirectory } from "../journal/testing/events.ts"
+import type { Inside } from "./inside.ts"
 import { serveBridge } from "./serve.ts"
 import {
   AUTHORIZED,
@@ -28,11 +29,9 @@ const upTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, place) => first + place)
 
 describe("the sandbox's socket", () => {
-  it("[R2.12] answers for its health and its boot before the journal is open", async () => {
-    const never = new Promise<never>(() => {})
+  it("[R2.12] answers for its health and its boot before the rest is loaded", async () => {
     const { path, sandbox } = await serve({
-      journal: never,
-      prompts: never,
+      inside: new Promise(() => {}),
       boot: () => ({ a: 1 }),
     })
     const health = await get(path, "/health")
@@ -87,8 +86,7 @@ describe("the sandbox's socket", () => {
       sandbox,
       health: () => ({ ready: true, prompts: 0 }),
       boot: () => null,
-      journal: new Promise(() => {}),
-      prompts: new Promise(() => {}),
+      inside: new Promise(() => {}),
       onFault: () => {},
     })
     expect(JSON.parse((await get(path, "/health")).body)).toMatchObject({ ready: true })
@@ -157,6 +155,34 @@ describe("the sandbox's socket", () => {
     expect(loaded).toContain("node:http")
     for (const heavy of ["node:crypto", "node:tls", "node:https", "ws", "zod"])
       expect(loaded).not.toContain(heavy)
+    const places = loaded.flatMap((url) => /supervisor\/src\/([\w-]+)\//.exec(url)?.[1] ?? [])
+    expect(new Set(places)).toEqual(new Set(["bridge", "processes"]))
+  })
+
+  it("[R2.12] holds calls that need the rest until that is loaded", async () => {
+    const loading = Promise.withResolvers<Inside>()
+    const { path, sandbox, whole } = await serve({ inside: loading.promise })
+    const unknown = get(path, "/else")
+    const { opened, say, received, until } = connect(path)
+    // The answer to a later call shows that the two have arrived.
+    expect(await get(path, "/health")).toMatchObject({ status: 200 })
+    loading.resolve(whole)
+    expect(await unknown).toMatchObject({ status: 404 })
+    await opened
+    say(helloTo(sandbox))
+    await until(() => received.length === 1)
+  })
+
+  it("drops calls that wait for the rest when it cannot be loaded, or when the sandbox goes down", async () => {
+    const broken = await serve({ inside: Promise.reject(new Error("broken")) })
+    await expect(get(broken.path, "/else")).rejects.toThrow()
+    await expect(connect(broken.path).opened).rejects.toThrow()
+    const { path, server } = await serve({ inside: new Promise(() => {}) })
+    const waiting = [get(path, "/else"), connect(path).opened]
+    for (const each of waiting) each.catch(() => {})
+    expect(await get(path, "/health")).toMatchObject({ status: 200 })
+    await server.close()
+    for (const each of waiting) await expect(each).rejects.toThrow()
   })
 })
 

@@ -14,6 +14,9 @@ export class Upgrades {
   #closed = false
 
   constructor(parts: Omit<ConnectionParts, "takeOver">) {
+    // A failure reaches those who connect. Without a connection there is nobody to report it to.
+    parts.journal.catch(() => {})
+    parts.prompts.catch(() => {})
     this.#parts = { ...parts, takeOver: (connection) => this.#takeOver(connection) }
   }
 

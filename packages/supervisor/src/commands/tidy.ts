@@ -1,3 +1,4 @@
+import { collectGarbage } from "../features/collect-garbage.ts"
 import type { Clock } from "../processes/clock.ts"
 
 /** With this many commands at once, collecting garbage afterwards is worth it. */
@@ -38,5 +39,5 @@ export class Tidy {
 
 /** Collects all garbage. The flavor "last-resort" compacts: otherwise the pages stay, each with a little on it. */
 const collectAll = (): void => {
-  void globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" })
+  collectGarbage({ type: "major", flavor: "last-resort" })
 }

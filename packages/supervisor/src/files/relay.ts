@@ -1,6 +1,7 @@
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http"
 import { finished, pipeline } from "node:stream/promises"
 import { BerthError } from "@berth/protocol/errors"
+import { collectGarbage } from "../features/collect-garbage.ts"
 import type { HttpCall } from "../features/feature.ts"
 import type { WorkerProcess } from "./worker-process.ts"
 
@@ -76,7 +77,7 @@ const collectOften = (request: IncomingMessage): void => {
     bytes += chunk.length
     if (bytes < GARBAGE_BYTES) return
     bytes = 0
-    void globalThis.gc?.({ type: "minor", execution: "sync" })
+    collectGarbage({ type: "minor" })
   })
 }
 

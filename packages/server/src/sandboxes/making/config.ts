@@ -3,7 +3,6 @@ import { SUPERVISOR_FLAGS, TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { LINK_TARGET } from "@berth/protocol/link"
 import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import { COMPILED_SUPERVISOR } from "../../toolbox/inputs/supervisor.ts"
 import type { Toolbox } from "../../toolbox/store.ts"
 import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
 import { CERTIFICATE_ENVIRONMENT } from "./certificate-environment.ts"
@@ -39,11 +38,6 @@ export const sandboxConfig = (
       ...SUPERVISOR_FLAGS,
       `${TOOLBOX_TARGET}/supervisor/main.cjs`,
     ],
-    // The supervisor alone has this environment: the processes that it starts get nothing of it.
-    environment: {
-      NODE_COMPILE_CACHE: `${TOOLBOX_TARGET}/${COMPILED_SUPERVISOR}`,
-      NODE_COMPILE_CACHE_PORTABLE: "1",
-    },
     mounts: [
       { kind: "directory", source: toolbox.directory, target: TOOLBOX_TARGET, readOnly: true },
       { kind: "link", target: LINK_TARGET },

@@ -32,7 +32,9 @@ const PACKAGES = {
       "dist/bundle/web-terminal.cjs",
       "dist/bundle/files-worker.cjs",
       "dist/bundle/codex-gate.cjs",
-      "dist/bundle/cache/node/main",
+      ...["first.js", "first.js.compiled", "rest.js", "rest.js.compiled"].map(
+        (name) => `dist/bundle/${name}`,
+      ),
     ],
   },
   "@xterm/xterm": { version: "6.0.0", files: ["lib/xterm.js", "css/xterm.css"] },

@@ -3,14 +3,14 @@ import { needPackage } from "./packages.ts"
 import type { FindInput } from "./source.ts"
 
 const PROGRAMS = [
-  ...["main", "credential-helper", "git-remote-berth-host"],
-  ...["web-terminal", "files-worker", "codex-gate"],
+  ...["main.cjs", "credential-helper.cjs", "git-remote-berth-host.cjs"],
+  ...["web-terminal.cjs", "files-worker.cjs", "codex-gate.cjs"],
 ]
 
-/** A directory below the toolbox. Node looks there for the compiled form of the files beside it. */
-export const COMPILED_SUPERVISOR = "supervisor/cache"
+/** The bundles that the supervisor's program loads, each with its compiled code. */
+const BUNDLES = ["first.js", "first.js.compiled", "rest.js", "rest.js.compiled"]
 
-/** The supervisor's programs, bundled by `npm run build` into one file each, and their compiled code beside them. */
+/** The supervisor's programs and bundles, made by `npm run build`. */
 export const supervisor: FindInput = async ({ from }) => {
   const { version, directory } = await needPackage("supervisor", "@berth/supervisor", from)
   return {
@@ -18,10 +18,10 @@ export const supervisor: FindInput = async ({ from }) => {
     version,
     main: "supervisor/main.cjs",
     parts: [
-      ...PROGRAMS.map((name) => ({
+      ...[...PROGRAMS, ...BUNDLES].map((name) => ({
         kind: "file" as const,
-        from: join(directory, `dist/bundle/${name}.cjs`),
-        to: `supervisor/${name}.cjs`,
+        from: join(directory, "dist/bundle", name),
+        to: `supervisor/${name}`,
       })),
       // Git looks for this program on the path, by this name.
       {
@@ -29,7 +29,6 @@ export const supervisor: FindInput = async ({ from }) => {
         target: "../supervisor/git-remote-berth-host.cjs",
         to: "bin/git-remote-berth-host",
       },
-      { kind: "tree", from: join(directory, "dist/bundle/cache"), to: COMPILED_SUPERVISOR },
     ],
   }
 }

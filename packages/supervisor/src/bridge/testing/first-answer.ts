@@ -1,4 +1,4 @@
-/** Serves a socket, answers one request, and prints the modules that were loaded until then. */
+/** Serves a socket as the supervisor does, answers one request, and prints the modules that were loaded until then. */
 import { registerHooks } from "node:module"
 
 // Node's own modules are in its snapshot. Modules that are imported by name pass here.
@@ -17,17 +17,14 @@ registerHooks({
 const [, , path = ""] = process.argv
 const { request } = await import("node:http")
 const { serveBridge } = await import("../serve.ts")
-const { openJournal } = await import("../../journal/journal.ts")
-const { openPrompts } = await import("../prompts.ts")
-void [openJournal, openPrompts]
+await import("../../run.ts")
 const server = await serveBridge({
   listen: [{ path }],
   token: "a-token-for-tests-0123456789abcdefghijkl",
   sandbox: "sb-00000000000000000000" as never,
   health: () => ({ ready: false, prompts: 0 }),
   boot: () => null,
-  journal: new Promise(() => {}),
-  prompts: new Promise(() => {}),
+  inside: new Promise(() => {}),
   onFault: () => {},
 })
 const headers = { authorization: "Bearer a-token-for-tests-0123456789abcdefghijkl" }

@@ -1,25 +1,33 @@
 import { request } from "node:http"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
+import type { BerthError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
 import { type Journal, type JournalOptions, openJournal } from "../../journal/journal.ts"
 import { openLedger } from "../../journal/ledger.ts"
 import { temporaryDirectory } from "../../journal/testing/events.ts"
+import type { ConnectionParts } from "../connection.ts"
+import { Inside, type InsideParts } from "../inside.ts"
 import { openPrompts, type RunPrompt } from "../prompts.ts"
 import { type BridgeServerOptions, serveBridge } from "../serve.ts"
+import { Upgrades } from "../upgrades.ts"
 
 export const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
 export const AUTHORIZED = { authorization: `Bearer ${TOKEN}` }
 
-interface Parts extends Partial<BridgeServerOptions> {
+interface Parts
+  extends Partial<BridgeServerOptions>,
+    Partial<Pick<ConnectionParts, "journal" | "prompts" | "helloDeadlineMs" | "silenceLimitMs">>,
+    Omit<InsideParts, "upgrades"> {
   readonly run?: RunPrompt
   readonly journalOptions?: Partial<JournalOptions>
 }
 
 /** Starts a bridge server with a journal and prompts of its own, removed after the test. */
-export const serve = async ({ run, journalOptions, ...options }: Parts = {}) => {
+export const serve = async ({ run, journalOptions, asks, features, ...options }: Parts = {}) => {
+  options.inside?.catch(() => {})
   options.journal?.catch(() => {})
   options.prompts?.catch(() => {})
   const directory = temporaryDirectory()
@@ -33,16 +41,22 @@ export const serve = async ({ run, journalOptions, ...options }: Parts = {}) => 
   })
   const sandbox = newId.sandbox()
   const faults: string[] = []
+  const parts = {
+    sandbox,
+    journal: Promise.resolve(journal),
+    prompts: Promise.resolve(prompts),
+    asks,
+    onFault: ({ code }: BerthError) => faults.push(code),
+    ...options,
+  }
+  const whole = new Inside({ upgrades: new Upgrades(parts), asks, features })
   const server = await serveBridge({
     listen: [{ path }],
     token: TOKEN,
-    sandbox,
     health: () => ({ ready: false, prompts: prompts.count }),
     boot: () => ({ steps: [] }),
-    journal: Promise.resolve(journal),
-    prompts: Promise.resolve(prompts),
-    onFault: ({ code }) => faults.push(code),
-    ...options,
+    inside: Promise.resolve(whole),
+    ...parts,
   })
   onTestFinished(async () => {
     await server.close()
@@ -50,7 +64,7 @@ export const serve = async ({ run, journalOptions, ...options }: Parts = {}) => 
     await journal.close()
     await ledger.close()
   })
-  return { path, directory, journal, prompts, sandbox, server, faults }
+  return { path, directory, journal, prompts, sandbox, server, whole, faults }
 }
 
 export const get = (
