@@ -1,5 +1,5 @@
-import { once } from "node:events"
 import { PassThrough, type Readable, type Writable } from "node:stream"
+import { finished } from "node:stream/promises"
 import { type Child, keepStart, PLAIN_ENV, startChild } from "../host/child.ts"
 import { ioError, programError } from "./io-error.ts"
 
@@ -42,8 +42,15 @@ export const startProgram = (
   ended.catch(() => {})
   // When a program ends, Node discards the output that nobody has begun to read, so it is piped on at once.
   const stdout = child.stdout.pipe(new PassThrough())
+  // A reader may have left already.
+  stdout.on("error", () => {})
   // A program that was killed closes its output without an end.
-  child.stdout.once("close", () => stdout.end())
+  child.stdout.once("close", () => {
+    const reason = child.cutBy()
+    // A cancel may come after a good end, and cuts the output short: a reader must not take the part for the whole.
+    if (reason === undefined) stdout.end()
+    else stdout.destroy(reason as Error)
+  })
   return { stdin: child.stdin, stdout, ended, stop: child.kill }
 }
 
@@ -65,7 +72,7 @@ const outcome = async (child: Child, name: string, on: string): Promise<void> =>
     throw child.cutBy() ?? ioError(thrown, name)
   })
   if (status === 0) return
-  // The program's last words may come after its end.
-  if (!child.stderr.readableEnded && !child.stderr.destroyed) await once(child.stderr, "end")
-  throw programError(name, on, words() || `ended by ${endedBy ?? status}`)
+  // The program's last words may come after its end. None come any more once it is killed.
+  await finished(child.stderr).catch(() => {})
+  throw child.cutBy() ?? programError(name, on, words() || `ended by ${endedBy ?? status}`)
 }

@@ -1,10 +1,8 @@
 import { CommandId } from "@berth/protocol/commands"
 import { type SandboxId, Slug } from "@berth/protocol/ids"
-import { ToolboxId } from "@berth/protocol/toolbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { sql } from "kysely"
 import { beforeEach, describe, expect, it } from "vitest"
-import { openWants } from "./making/wanted.ts"
 import type { Sandboxes } from "./sandboxes.ts"
 import { openWorkspaces } from "./state/workspaces.ts"
 import { FakeClock } from "./testing/clock.ts"
@@ -144,34 +142,4 @@ it("takes a sandbox whose versions go backwards for silent, and keeps it", async
   inside.change({ version: 5 })
   const { sandboxes: said } = await sandboxes.reconcile({ dryRun: false })
   expect(said).toMatchObject([{ sandbox, outcome: "kept", reason: "it does not answer" }])
-})
-
-it("[R1.6] does not note a workspace's hash from before a change after it", async () => {
-  const workspaces = openWorkspaces(store.db, new FakeClock())
-  let held: Promise<void> | undefined
-  const wants = openWants({
-    environment: {},
-    certificates: () => ({ added: [], warnings: [] }),
-    workspaces,
-    backend: {
-      resolveSystem: async () => {
-        await held
-        return { kind: "host" }
-      },
-    },
-    toolbox: async () => ({ id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }),
-  })
-  await wants.prepare()
-  await workspaces.put(specOf("app", 1))
-  const gate = Promise.withResolvers<void>()
-  held = gate.promise
-  const early = wants.known(Slug.parse("app"))
-  await new Promise(setImmediate)
-  held = undefined
-  await workspaces.put(specOf("app", 2))
-  wants.refresh()
-  const { hash } = await wants.of(specOf("app", 2), { signal, isTold: false })
-  gate.resolve()
-  expect(await early).toBeUndefined()
-  expect(await wants.known(Slug.parse("app"))).toBe(hash)
 })

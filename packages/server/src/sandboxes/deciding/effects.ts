@@ -91,7 +91,7 @@ class EngineEffects implements Effects {
     if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
     else if (failure !== undefined) await workspaces.bootFailed(workspace, configHash, failure)
     await keepers.takeUp(sandbox)
-    if (state === "paused") transients.of(sandbox).isFrozen = true
+    if (state === "paused") transients.change(sandbox, { isFrozen: true })
     // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
     await lives.ask(sandbox)
     log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
@@ -125,14 +125,14 @@ class EngineEffects implements Effects {
 
   async pause(sandbox: SandboxId): Promise<void> {
     const { backend, transients } = this.#parts
-    transients.of(sandbox).isFrozen = true
+    transients.change(sandbox, { isFrozen: true })
     await backend.pause(sandbox)
   }
 
   async resume(sandbox: SandboxId): Promise<void> {
     const { backend, transients } = this.#parts
     await backend.resume(sandbox)
-    transients.of(sandbox).isFrozen = false
+    transients.change(sandbox, { isFrozen: false })
   }
 
   remove(sandbox: SandboxId): Promise<void> {
@@ -156,7 +156,7 @@ class EngineEffects implements Effects {
     await this.#takeLeft(sandbox)
     await at("forget.heard")
     lives.forget(sandbox)
-    transients.of(sandbox).isFrozen = false
+    transients.change(sandbox, { isFrozen: false })
     await files.release(workspace, sandbox)
     await at("forget.released")
     // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be

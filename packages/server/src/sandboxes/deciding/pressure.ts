@@ -155,14 +155,14 @@ const stop = async (
   why: string,
 ): Promise<boolean> => {
   // The worker of the sandbox reads the reason, and decides.
-  transients.of(sandbox).pressure = why
+  transients.change(sandbox, { pressure: why })
   try {
     const { failure } = await workers.settle(sandbox)
     if (failure !== undefined) throw failure
     const phase = (await rows.get(sandbox))?.phase
     return phase === undefined || phase === "gone"
   } finally {
-    transients.of(sandbox).pressure = undefined
+    transients.change(sandbox, { pressure: undefined })
   }
 }
 

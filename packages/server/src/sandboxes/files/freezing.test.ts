@@ -48,7 +48,11 @@ const setUp = () => {
     state: backend.stateOf(sandbox),
     isMarked: transients.isReserved(sandbox) && transients.copied().includes(sandbox),
   })
-  return { begin, standing }
+  const loseSandbox = async () => {
+    await backend.asBackend().remove(sandbox)
+    transients.forget(sandbox)
+  }
+  return { begin, standing, loseSandbox }
 }
 
 const FROZEN = { layers: [], frozenMs: 0, end: async () => {} }
@@ -89,4 +93,15 @@ it("resumes a sandbox by a thaw after a pause that came late", async () => {
   await live.thaw()
   await finish()
   expect(standing()).toEqual({ state: "running", isMarked: false })
+})
+
+it("fails to thaw a sandbox that was removed during the copy, and forgets it after the copy", async () => {
+  const { begin, standing, loseSandbox } = setUp()
+  const { live, finish } = await begin()
+  await live.freeze()
+  await loseSandbox()
+  expect(standing()).toEqual({ state: undefined, isMarked: true })
+  await expect(live.thaw()).rejects.toMatchObject({ code: "backend.unknown_sandbox" })
+  await finish()
+  expect(standing()).toEqual({ state: undefined, isMarked: false })
 })

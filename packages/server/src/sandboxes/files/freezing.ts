@@ -46,17 +46,19 @@ export const openFreezing = (parts: FreezingParts): Freeze => {
     [...transients.get(sandbox).copies].every((other) => other === copy)
 
   const endCopy = (sandbox: SandboxId, copy: symbol): void => {
-    const transient = transients.of(sandbox)
-    transient.copies.delete(copy)
-    if (transient.copies.size === 0) transient.isPausedForCopy = false
+    const before = transients.get(sandbox)
+    const copies = new Set([...before.copies].filter((other) => other !== copy))
+    const isPausedForCopy = copies.size > 0 && before.isPausedForCopy
+    transients.change(sandbox, { copies, isPausedForCopy })
   }
 
   /** Pauses and resumes a sandbox for a copy. While it stands still, nobody else wakes or pauses it. */
   const freezerOf = (sandbox: SandboxId, copy: symbol): Freezer => ({
     freeze: async () => {
-      transients.of(sandbox).copies.add(copy)
+      const { copies } = transients.get(sandbox)
+      transients.change(sandbox, { copies: new Set([...copies, copy]) })
       if ((await backend.inspect(sandbox))?.state === "paused") return
-      transients.of(sandbox).isPausedForCopy = true
+      transients.change(sandbox, { isPausedForCopy: true })
       await backend.pause(sandbox)
     },
     thaw: async () => {

@@ -48,7 +48,8 @@ export interface KeepParts {
   readonly onUp: (sandbox: SandboxId) => void
 }
 
-export interface Keeping {
+/** The state of a sandbox when its connection begins. */
+interface KeptStart {
   readonly link: SandboxLink
   readonly record: SandboxRecord
   readonly lastSeen: number
@@ -78,7 +79,7 @@ export class Kept {
   #silentSinceMs: number | undefined = performance.now()
   #silentFor: BerthError | undefined
 
-  constructor(parts: KeepParts, { link, record, lastSeen, boot }: Keeping) {
+  constructor(parts: KeepParts, { link, record, lastSeen, boot }: KeptStart) {
     const { sandbox, socket: path, token } = link
     const { environment, secrets, log, apiPort } = parts
     const repos = workspaceRepos(record.workspace.repos)

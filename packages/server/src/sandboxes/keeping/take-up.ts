@@ -34,7 +34,7 @@ export const takeUp = async ({
   const found = all.filter(({ identity }) => live.has(identity.sandbox))
   const taken = await Promise.allSettled(
     found.map(async ({ identity: { sandbox }, state }) => {
-      if (state === "paused") transients.of(sandbox).isFrozen = true
+      if (state === "paused") transients.change(sandbox, { isFrozen: true })
       const one = await keepers.takeUp(sandbox)
       if (state === "exited") one?.exited()
     }),

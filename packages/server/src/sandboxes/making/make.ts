@@ -66,7 +66,7 @@ export const openMake = (parts: MakeParts) => {
     const { sandbox, spec, wanted, mode } = made
     const ids = { sandbox, workspace: spec.slug, mode }
     return operation(log, "sandbox.create", ids, async () => {
-      transients.of(sandbox).isBeingMade = true
+      transients.change(sandbox, { isBeingMade: true })
       lives.born(sandbox)
       try {
         await makeIt(made, signal)
@@ -76,7 +76,7 @@ export const openMake = (parts: MakeParts) => {
         await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
         throw thrown
       } finally {
-        transients.of(sandbox).isBeingMade = false
+        transients.change(sandbox, { isBeingMade: false })
         wake(sandbox)
       }
     })

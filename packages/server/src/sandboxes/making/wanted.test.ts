@@ -1,11 +1,15 @@
 import { Slug } from "@berth/protocol/ids"
+import { ToolboxId } from "@berth/protocol/toolbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { expect, it } from "vitest"
-import type { Workspace, Workspaces } from "../state/workspaces.ts"
+import { systemClock } from "../state/clock.ts"
+import { openWorkspaces, type Workspace, type Workspaces } from "../state/workspaces.ts"
+import { storeOfFile } from "../testing/store.ts"
 import { openWants } from "./wanted.ts"
 
 const { signal } = new AbortController()
 const slug = Slug.parse("one")
+const store = storeOfFile()
 const specOf = (version: number): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
 
@@ -26,6 +30,39 @@ it("notes nothing of a workspace that changed while it was read", async () => {
   expect(await asked).toBeUndefined()
   read = Promise.withResolvers()
   read.resolve({ spec: specOf(2) } as Workspace)
+  expect(await wants.known(slug)).toBe(hash)
+})
+
+it("[R1.6] does not note a workspace's hash from before a change after it", async () => {
+  const workspaces = openWorkspaces(store.db, systemClock)
+  let held: Promise<void> | undefined
+  const wants = openWants({
+    environment: {},
+    certificates: () => ({ added: [], warnings: [] }),
+    workspaces,
+    backend: {
+      resolveSystem: async () => {
+        await held
+        return { kind: "host" }
+      },
+    },
+    toolbox: async () => ({ id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }),
+  })
+  await wants.prepare()
+  await workspaces.put(specOf(1))
+  const gate = Promise.withResolvers<void>()
+  held = gate.promise
+  const early = wants.known(slug)
+  await new Promise(setImmediate)
+  held = undefined
+  await workspaces.put(specOf(2))
+  wants.refresh()
+  const { hash } = await wants.of(specOf(2), {
+    signal: new AbortController().signal,
+    isTold: false,
+  })
+  gate.resolve()
+  expect(await early).toBeUndefined()
   expect(await wants.known(slug)).toBe(hash)
 })
 

@@ -110,7 +110,7 @@ export const openEnsure = (parts: EnsureParts): Ensure => {
         await begin(there.id, { cause: "stale", reason: "its boot had failed" })
       }
       // Leases that yield give way to a successor that a person asks for.
-      if (!isSame && isRequested) parts.transients.of(there.id).isSuccessorAsked = true
+      if (!isSame && isRequested) parts.transients.change(there.id, { isSuccessorAsked: true })
       parts.wake(there.id)
       return { waitFor: there }
     }

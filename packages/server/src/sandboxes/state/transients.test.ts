@@ -12,22 +12,38 @@ it("shows a sandbox without a record as one with which nothing is done", () => {
 it("reserves a sandbox while it is being made, and while any copy is taken from it", () => {
   const transients = new Transients()
   const sandbox = newId.sandbox()
-  const [one, other] = [Symbol("one"), Symbol("other")]
-  transients.of(sandbox).isBeingMade = true
-  transients.of(sandbox).copies.add(one).add(other)
-  transients.of(sandbox).isBeingMade = false
-  transients.of(sandbox).copies.delete(one)
+  const copy = Symbol("copy")
+  transients.change(sandbox, { isBeingMade: true })
+  transients.change(sandbox, { copies: new Set([copy]) })
+  transients.change(sandbox, { isBeingMade: false })
   expect(transients.isReserved(sandbox)).toBe(true)
   expect(transients.copied()).toEqual([sandbox])
-  transients.of(sandbox).copies.delete(other)
+  transients.change(sandbox, { copies: new Set() })
   expect(transients.isReserved(sandbox)).toBe(false)
   expect(transients.copied()).toEqual([])
 })
 
-it("forgets a sandbox", () => {
+it("drops a record that says nothing any more", () => {
   const transients = new Transients()
   const sandbox = newId.sandbox()
-  transients.of(sandbox).pressure = "the disk has 1 MB left"
+  const untouched = transients.get(sandbox)
+  transients.change(sandbox, { isFrozen: true, copies: new Set([Symbol("copy")]) })
+  expect(transients.get(sandbox)).not.toBe(untouched)
+  transients.change(sandbox, { isFrozen: false, copies: new Set() })
+  expect(transients.get(sandbox)).toBe(untouched)
+})
+
+it("forgets a sandbox that is gone, but not the copies that are still taken from it", () => {
+  const transients = new Transients()
+  const sandbox = newId.sandbox()
+  const copies = new Set([Symbol("copy")])
+  const pressure = "the disk has 1 MB left"
+  transients.change(sandbox, { pressure, isSuccessorAsked: true, copies, isPausedForCopy: true })
   transients.forget(sandbox)
-  expect(transients.get(sandbox).pressure).toBeUndefined()
+  expect(transients.get(sandbox)).toMatchObject({
+    pressure: undefined,
+    isSuccessorAsked: false,
+    copies,
+    isPausedForCopy: true,
+  })
 })
