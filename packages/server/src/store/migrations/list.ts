@@ -13,7 +13,7 @@ import type { Migration } from "./migration.ts"
 
 /**
  * Every migration, in order. A database's version is the number of these that it has run. To add one: write
- * `000N-what.ts` beside this file, append it here, describe its table in ../database.ts, and give the upgrade test rows
+ * `NNNN-what.ts` beside this file, append it here, describe its table in ../database.ts, and give the upgrade test rows
  * for it in samples.ts.
  */
 export const MIGRATIONS: readonly Migration[] = [
