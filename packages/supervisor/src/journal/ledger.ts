@@ -20,7 +20,7 @@ interface Noting {
   readonly reject: (reason: unknown) => void
 }
 
-/** Opens the ledger. `directory` lives as long as the workspace, whatever becomes of its sandboxes. */
+/** Opens the ledger of a sandbox. `directory` outlives the supervisor: the next one of the sandbox goes on with it. */
 export const openLedger = async (directory: string): Promise<Ledger> => {
   const path = join(directory, NAME)
   const standings = new Standings()
