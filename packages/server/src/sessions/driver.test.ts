@@ -505,6 +505,28 @@ describe("a stop that the sandbox does not take", () => {
     expect(stops).toBe(3)
   })
 
+  it("[R3.3] ends the prompt also where the sandbox falls silent, and somebody asks for the stop again and again", async () => {
+    let stops = 0
+    const { send, stop, states, sandboxesOf } = await setUp(undefined, {
+      kept: () =>
+        keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          startPrompt: async () => ({ state: "started" }),
+          stopPrompt: () =>
+            ++stops < 2 ? Promise.resolve({ state: "started" }) : new Promise(() => {}),
+        }),
+      giveUp: async () => "others use it",
+    })
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    const again = async () => {
+      await stop()
+      return await states()
+    }
+    await expect.poll(again, { interval: 1, timeout: 5_000 }).toEqual(["stopped"])
+  })
+
   it.each([
     [1, "its processes were ended from outside"],
     [0, "nothing of it was found running"],
