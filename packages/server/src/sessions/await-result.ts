@@ -101,6 +101,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
         }
         talk.isSettled = true
         talk.refusal = undefined
+        waitMs = FIRST_RETRY_MS
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)

@@ -641,6 +641,43 @@ describe("a stop that the sandbox does not take", () => {
     await expect.poll(states).toEqual(["stopped"])
   })
 
+  it("kills nothing where one break delays the stop, however often the sandbox was not reached before", async () => {
+    const broken = new BerthError("bridge.dropped", "broken")
+    let starts = 0
+    let stops = 0
+    const kills: EndProcesses[] = []
+    const { send, stop, states, prompts } = await setUp(
+      undefined,
+      {
+        kept: () =>
+          keeping({
+            agent: "shell",
+            connected: Promise.resolve(),
+            startPrompt: async () => {
+              if (++starts < 5) throw broken
+              return { state: "started" }
+            },
+            stopPrompt: async () => {
+              if (++stops < 2) throw broken
+              return { state: "ended", result: { state: "stopped" } }
+            },
+          }),
+      },
+      undefined,
+      undefined,
+      {
+        limits: { stopWithinMs: 1_000 },
+        endProcesses: async (which) => kills.push(which),
+      },
+    )
+    await send("go")
+    await expect.poll(() => starts).toBe(5)
+    await stop()
+    await expect.poll(states).toEqual(["stopped"])
+    expect(await prompts()).toMatchObject([{ reason: null }])
+    expect(kills).toEqual([])
+  })
+
   it("ends no sandbox that answers, though the prompt takes long to stop", async () => {
     let looks = 0
     const ended = Promise.withResolvers<void>()
