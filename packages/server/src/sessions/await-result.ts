@@ -77,6 +77,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     const { id, session, sandbox } = prompt
     let isStarted = false
     let isStopTaken = false
+    let stopTakenMs = 0
     let standing: PromptStanding = { state: "unknown" }
     await held(hold, talk, signal)
     // The wait comes before the check for a stop, so that a stop that is asked for while the sandbox is not reached
@@ -92,6 +93,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
           standing = await abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
           if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
           isStopTaken = true
+          stopTakenMs = performance.now()
         } else if (!isStarted && !now.isStopRequested) {
           const kept = sandboxes.kept(sandbox)
           standing = await abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
@@ -99,6 +101,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
         }
         talk.isSettled = true
         talk.refusal = undefined
+        waitMs = FIRST_RETRY_MS
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)
@@ -117,7 +120,11 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
         if (await isSilentFor(limits.toldWithinMs, rung, signal))
           return await changes.end(id, standing.result)
       } else if (!isStopTaken) await rung
-      else if (await isSilentFor(limits.askAgainMs, rung, signal)) isStopTaken = false
+      else {
+        // Since the answer, and not since the last change: a person may ask for the stop again and again.
+        const leftMs = stopTakenMs + limits.askAgainMs - performance.now()
+        if (leftMs <= 0 || (await isSilentFor(leftMs, rung, signal))) isStopTaken = false
+      }
     }
   }
 

@@ -505,6 +505,28 @@ describe("a stop that the sandbox does not take", () => {
     expect(stops).toBe(3)
   })
 
+  it("[R3.3] ends the prompt also where the sandbox falls silent, and somebody asks for the stop again and again", async () => {
+    let stops = 0
+    const { send, stop, states, sandboxesOf } = await setUp(undefined, {
+      kept: () =>
+        keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          startPrompt: async () => ({ state: "started" }),
+          stopPrompt: () =>
+            ++stops < 2 ? Promise.resolve({ state: "started" }) : new Promise(() => {}),
+        }),
+      giveUp: async () => "others use it",
+    })
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    const again = async () => {
+      await stop()
+      return await states()
+    }
+    await expect.poll(again, { interval: 1, timeout: 5_000 }).toEqual(["stopped"])
+  })
+
   it.each([
     [1, "its processes were ended from outside"],
     [0, "nothing of it was found running"],
@@ -617,6 +639,43 @@ describe("a stop that the sandbox does not take", () => {
     expect(await states()).toEqual(["queued"])
     taken.resolve({ state: "ended", result: { state: "stopped" } })
     await expect.poll(states).toEqual(["stopped"])
+  })
+
+  it("kills nothing where one break delays the stop, however often the sandbox was not reached before", async () => {
+    const broken = new BerthError("bridge.dropped", "broken")
+    let starts = 0
+    let stops = 0
+    const kills: EndProcesses[] = []
+    const { send, stop, states, prompts } = await setUp(
+      undefined,
+      {
+        kept: () =>
+          keeping({
+            agent: "shell",
+            connected: Promise.resolve(),
+            startPrompt: async () => {
+              if (++starts < 5) throw broken
+              return { state: "started" }
+            },
+            stopPrompt: async () => {
+              if (++stops < 2) throw broken
+              return { state: "ended", result: { state: "stopped" } }
+            },
+          }),
+      },
+      undefined,
+      undefined,
+      {
+        limits: { stopWithinMs: 1_000 },
+        endProcesses: async (which) => kills.push(which),
+      },
+    )
+    await send("go")
+    await expect.poll(() => starts).toBe(5)
+    await stop()
+    await expect.poll(states).toEqual(["stopped"])
+    expect(await prompts()).toMatchObject([{ reason: null }])
+    expect(kills).toEqual([])
   })
 
   it("ends no sandbox that answers, though the prompt takes long to stop", async () => {

@@ -8,7 +8,7 @@ import type { Stored } from "./stored.ts"
 
 export interface EndOverdueParts {
   readonly stored: Pick<Stored, "changes">
-  /** Kills processes of a sandbox from outside. Returns how many; undefined: this host does not have its processes. */
+  /** Kills processes of a sandbox from outside. Returns how many; undefined: it cannot reach them. */
   readonly endProcesses: (which: EndProcesses) => Promise<number | undefined>
   readonly log: Logger
   readonly at: FailPoint

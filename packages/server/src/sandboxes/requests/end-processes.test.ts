@@ -16,6 +16,9 @@ import { openEndProcesses } from "./end-processes.ts"
 const never = new AbortController().signal
 const prompt = newId.prompt()
 
+/** A user without rights. */
+const NOBODY = 65_534
+
 /** The processes of a test, as a sandbox has them. */
 class Inside {
   readonly #variable = `BERTH_TEST_INSIDE=${randomUUID()}`
@@ -107,6 +110,16 @@ describe("[R3.3] ending the processes of a prompt from outside", () => {
       expect(await inside.list()).toEqual(expect.arrayContaining(others))
     },
   )
+})
+
+it("[R3.3] does not say that nothing runs where the server's user may not read the processes", async () => {
+  await inside.start("prompt", "true", prompt)
+  process.seteuid?.(NOBODY)
+  try {
+    expect(await end(marksOfPrompt(prompt))).toBeUndefined()
+  } finally {
+    process.seteuid?.(0)
+  }
 })
 
 it("[R3.3] kills nothing where the sandbox's processes are not on this host", async () => {

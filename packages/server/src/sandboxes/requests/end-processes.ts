@@ -1,3 +1,4 @@
+import { statSync } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { findMarked } from "../../host/marked.ts"
@@ -20,7 +21,8 @@ const QUIET_LOOKS = 2
 
 /**
  * Kills processes of a sandbox from outside, with all that came from them; the others go on, its supervisor too. For
- * a sandbox whose supervisor does not answer. Returns how many; undefined: this host does not have its processes.
+ * a sandbox whose supervisor does not answer. Returns how many; undefined: this host does not have its processes, or
+ * does not show them to the server's user.
  *
  * A process that left its session and its parent, and hid its mark, is not found. It lives until the sandbox ends.
  */
@@ -57,7 +59,7 @@ export const openEndProcesses =
     } catch (thrown) {
       if (!overdue.aborted || killed.size === 0) throw thrown
     }
-    return killed.size
+    return killed.size === 0 && (await list()).some(isHidden) ? undefined : killed.size
   }
 
 /** The running processes that are marked, those in a session that one of them leads, and all descendants of these. */
@@ -83,6 +85,13 @@ const kill = (entry: ProcessStat): boolean => {
   } catch {
     return false
   }
+}
+
+/** Whether the process's mark is kept from the server: the kernel shows it to the process's own user, and to root. */
+const isHidden = (pid: number): boolean => {
+  const own = process.geteuid?.() ?? 0
+  const owner = statSync(`/proc/${pid}/environ`, { throwIfNoEntry: false })?.uid ?? own
+  return own !== 0 && owner !== own
 }
 
 const idOf = ({ pid, startTicks }: ProcessStat): string => `${pid}/${startTicks}`
