@@ -146,6 +146,26 @@ describe("pruning", () => {
     expect(await readdir(systems)).toEqual([kept.key])
   })
 
+  it("that breaks off leaves nothing that is taken for a root", async () => {
+    const { root } = await write()
+    const stays = join(root, "etc/from/deep")
+    await run(["mount", "-t", "tmpfs", "busy", stays], { signal: signal() })
+    try {
+      await expect(pruneSystems(systems, new Set())).rejects.toThrow("EBUSY")
+      const again = await write()
+      expect(again.root).toBe(root)
+      expect((await readdir(join(root, "etc"))).sort()).toEqual(["from", "link", "name"])
+    } finally {
+      const { stdout } = await run(["findmnt", "-rno", "TARGET", "-t", "tmpfs"], {
+        signal: signal(),
+      })
+      const mounted = stdout.split("\n").filter((target) => target.startsWith(systems))
+      for (const target of mounted) await run(["umount", target], { signal: signal() })
+    }
+    await pruneSystems(systems, new Set())
+    expect(await readdir(systems)).toEqual([])
+  })
+
   it("removes nothing where nothing was made", async () => {
     expect(await pruneSystems(join(place, "none"), new Set())).toEqual([])
   })

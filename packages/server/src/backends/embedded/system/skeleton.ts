@@ -22,6 +22,14 @@ import type { Entry, SystemPlan } from "./tree.ts"
 /** The most attempts to write a root, when the host's files change in the middle of it. */
 const ATTEMPTS = 3
 const ASIDE = ".new-"
+/** The name of a root that is being removed: no key begins like this. */
+const LEAVING = ".old-"
+
+/**
+ * A part of each key, raised when roots are made or removed in another way. Servers of before it removed a root under its
+ * own name, so that one that was killed meanwhile left a half of it.
+ */
+const GENERATION = 2
 
 /**
  * Gives the plan's root directory below `directory`, complete: made once per content and boot, written aside and
@@ -60,7 +68,8 @@ export const writeSkeleton = async (
 
 /**
  * Removes every root except those that sandboxes still stand on, and half-written ones that a crash left. Only while
- * nothing is being prepared.
+ * nothing is being prepared. A root is renamed before anything of it is removed: what a crash leaves of it is not taken
+ * for a root.
  */
 export const pruneSystems = async (
   directory: string,
@@ -71,7 +80,11 @@ export const pruneSystems = async (
     throw asBackendError(thrown, "looking for system trees")
   })
   const unused = names.filter((name) => !keep.has(name))
-  for (const name of unused) await rm(join(directory, name), { recursive: true, force: true })
+  for (const name of unused) {
+    const leaving = name.startsWith(".") ? name : `${LEAVING}${randomUUID()}`
+    if (leaving !== name) await rename(join(directory, name), join(directory, leaving))
+    await rm(join(directory, leaving), { recursive: true, force: true })
+  }
   return unused
 }
 
@@ -83,6 +96,7 @@ export const pruneSystems = async (
  */
 const keyOf = ({ entries }: SystemPlan): string => {
   const hash = createHash("sha256")
+  hash.update(`${GENERATION}\n`)
   hash.update(readFileSync("/proc/sys/kernel/random/boot_id", "utf8"))
   for (const [path, entry] of [...entries].sort(([one], [other]) => (one < other ? -1 : 1))) {
     hash.update(`${JSON.stringify([path, entry])}\n`)
