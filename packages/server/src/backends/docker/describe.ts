@@ -58,7 +58,9 @@ const generalNotes = ({
     ? "Sandboxes go on while the engine restarts (live-restore). Engines before 23 keep the empty volumes of a sandbox that did until they start once more; they are removed then."
     : "Sandboxes end when the engine does: it has no live-restore. Their files stay.",
   ...(userNamespaces
-    ? []
+    ? [
+        "The engine gives all sandboxes one range of ids: what the kernel counts for a user's number (pages of pipes, descriptors on their way through sockets, watches of epoll), one sandbox can use up for the others.",
+      ]
     : [
         "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
         "What the kernel counts per user (instances of inotify, message queues, queued signals, timers) is counted together with the host's root: one sandbox can use it up.",

@@ -52,6 +52,7 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
   it("maps root inside to an unused id, and its description does not warn of the host's root", async () => {
     const { notes } = await harness.backend.describe()
     expect(notes.join("\n")).not.toContain("host's root")
+    expect(notes.join("\n")).toContain("one range of ids")
     const sandbox = await boot(["/bin/sh", "-c", "echo up; exec sleep 1000"])
     const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
     const { Pid } = (body as { State: { Pid: number } }).State

@@ -22,7 +22,7 @@ export const DIFFERENCES: Differences = {
   },
   "use up resources that the kernel counts per user id of the host": {
     sees: [],
-    why: "every id inside is the host's: pages of pipes, descriptors on their way and watches of epoll are counted together with those of the host's user of that number and of every other sandbox; the host's root is exempt. On an engine with user namespaces they are counted for all sandboxes together",
+    why: "every id inside is the host's: pages of pipes, descriptors on their way and watches of epoll are counted together with those of the host's user of that number and of every other sandbox; the host's root is exempt",
   },
 }
 
@@ -35,5 +35,9 @@ export const USER_NAMESPACE_DIFFERENCES: Differences = {
   "use up resources that the kernel counts per user": {
     sees: [],
     why: "the engine makes its user namespaces as the host's root: instances of inotify are counted together with root's and those of other sandboxes, and nothing bounds them; queued signals, timers and message queues are, too, within the bounds above",
+  },
+  "use up resources that the kernel counts per user id of the host": {
+    sees: [],
+    why: "the engine gives all of its sandboxes one range of ids: pages of pipes, descriptors on their way and watches of epoll are counted for all of them together, apart from those of the host's users, and one sandbox can take what the others need",
   },
 }
