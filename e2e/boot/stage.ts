@@ -11,15 +11,21 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { openReserve } from "@berth/server/host/reserve"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import type { BackendChoice } from "@berth/server/open-backend"
+import { openRescue } from "@berth/server/sandboxes/disk/rescue"
 import { openStandalone } from "@berth/server/standalone"
 import { buildToolbox } from "../toolboxes/build.ts"
 
 /** Opens a backend for real sandboxes with the supervisor as it is built. */
-export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => {
-  const base = mkdtempSync(join(tmpdir(), "berth-boot-e2e-"))
+export const setStage = async (
+  signal: AbortSignal,
+  backend?: BackendChoice,
+  { directory = tmpdir(), hasReserve = false } = {},
+) => {
+  const base = mkdtempSync(join(directory, "berth-boot-e2e-"))
   // Sandboxes have their toolbox from here, and their users have no rights outside.
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
@@ -29,6 +35,8 @@ export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => 
   const secrets = new Secrets()
   const destination = { write: (line: string) => void lines.push(line) }
   const log = await createLogger({ level: "debug", pretty: false, secrets, destination })
+  const reserve = openReserve(dataDir)
+  const rescue = openRescue({ dataDir, reserve, log })
   const standalone = await openStandalone(
     {
       dataDir,
@@ -37,6 +45,7 @@ export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => 
       toolbox,
       log,
       secrets,
+      ...(hasReserve && { disk: { dataDir, reserve, rescue } }),
       environment: { PATH: process.env.PATH, HOME: base },
     },
     signal,
@@ -45,7 +54,7 @@ export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => 
     await standalone.close()
     rmSync(base, { recursive: true, force: true })
   }
-  return { base, dataDir, standalone, lines, close }
+  return { base, dataDir, standalone, reserve, lines, close }
 }
 
 /** Makes a repo of the host. */

@@ -58,6 +58,48 @@ export const makeSmallDisk = () => {
   }
 }
 
+/** A real file system without files of root's own. */
+export const makePlainDisk = (bytes: number) => {
+  const base = mkdtempSync(join(tmpdir(), "berth-disk-e2e-"))
+  const image = join(base, "image")
+  const directory = join(base, "disk")
+  mkdirSync(directory)
+  execFileSync("truncate", ["--size", `${bytes}`, image])
+  execFileSync("mkfs.ext4", ["-q", "-F", "-m", "0", image])
+  execFileSync("mount", ["-o", "loop", image, directory])
+  return {
+    directory,
+    remove: () => {
+      execFileSync("umount", ["--lazy", directory])
+      rmSync(base, { recursive: true, force: true })
+    },
+  }
+}
+
+const BALLAST = "ballast"
+
+/** Takes all of a disk but so many bytes. */
+export const takeAllBut = (directory: string, leftBytes: number): void => {
+  const file = join(directory, BALLAST)
+  // The file itself takes blocks for its own map, and what was removed becomes free a moment later.
+  for (let taken = 0; ; ) {
+    execFileSync("sync", ["--file-system", directory])
+    const { bavail, bsize } = statfsSync(directory)
+    const bytes = bavail * bsize - leftBytes
+    if (bytes <= 0) return
+    try {
+      const range = ["--offset", `${taken}`, "--length", `${bytes}`]
+      execFileSync("fallocate", [...range, file], { stdio: "ignore" })
+    } catch {
+      // What it got it keeps.
+    }
+    taken += bytes
+  }
+}
+
+export const giveBack = (directory: string): void =>
+  rmSync(join(directory, BALLAST), { force: true })
+
 const untilFull = (take: (number: number) => void): void => {
   try {
     for (let number = 0; ; number += 1) take(number)

@@ -133,10 +133,17 @@ export const describeFullDisk = (backend: BackendName): void => {
         disk.fill()
         expect(disk.freeBytes()).toBe(0)
 
-        await expect(up("refused")).rejects.toMatchObject({
-          code: expect.stringMatching(/^(host\.exhausted|store\.disk_full)$/),
-          hint: expect.stringContaining("Free"),
-        })
+        const client = server.client()
+        for (const act of [
+          () => up("refused"),
+          () => kept.fork("refused"),
+          () => client.workspaces.importFiles("refused", Buffer.from("no archive")),
+        ])
+          await expect(act()).rejects.toMatchObject({
+            code: expect.stringMatching(/^(host\.exhausted|(store|layers)\.disk_full)$/),
+            hint: expect.stringContaining("Free"),
+          })
+        await expect(client.workspaces.get("refused")).rejects.toThrow("refused")
         await stopped.stop()
         await forced.stop({ force: true })
         await removed.remove({ force: true })

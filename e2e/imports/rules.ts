@@ -168,7 +168,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
         ...BELOW_ALL,
       ],
       "sandboxes/files": [
-        ...["sandboxes/use", "sandboxes/state", "backends", "layers", "host", ...BELOW_ALL],
+        ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "backends", "layers", "host"],
+        ...BELOW_ALL,
       ],
       "sandboxes/disk": ["sandboxes/state", "backends", "host", ...BELOW_ALL],
       "sandboxes/use": ["sandboxes/state", "host", ...BELOW_ALL],

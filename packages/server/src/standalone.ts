@@ -13,8 +13,9 @@ import type { Logger } from "./logging/logger.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendChoice, openBackend } from "./open-backend.ts"
 import { DEFAULT_POLICY } from "./sandboxes/deciding/policy.ts"
+import type { DiskParts } from "./sandboxes/disk/open.ts"
 import { hearing } from "./sandboxes/keeping/heard.ts"
-import { openSandboxes } from "./sandboxes/sandboxes.ts"
+import { openSandboxes, type Sandboxes } from "./sandboxes/sandboxes.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
 import { openLinks } from "./sandboxes/state/links.ts"
 import { openRecords } from "./sandboxes/state/records.ts"
@@ -34,6 +35,8 @@ export interface StandaloneOptions {
   readonly secrets: Secrets
   readonly keys?: Keys
   readonly environment: Readonly<Record<string, string | undefined>>
+  /** What a server gives up when its disk is full. Default: nothing. */
+  readonly disk?: DiskParts
 }
 
 const NEVER_IDLE = { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null }
@@ -41,6 +44,7 @@ const NEVER_IDLE = { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null }
 /** Sandboxes without a server: their events are kept in memory. */
 export interface Standalone {
   readonly backend: Backend
+  readonly sandboxes: Sandboxes
   /** Resolves when the sandbox has started; it boots on. */
   launch(workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox>
   /** Removes the sandboxes that still run. */
@@ -64,7 +68,7 @@ export const openStandalone = async (
   { dataDir, links: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
-  const { toolbox, log, secrets, environment, keys = NO_KEYS } = rest
+  const { toolbox, log, secrets, environment, keys = NO_KEYS, disk } = rest
   const store = await openStore({ dataDir })
   const installation = store.installationId
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
@@ -84,12 +88,15 @@ export const openStandalone = async (
     clock: systemClock,
     at: () => {},
     shortage: async () => undefined,
+    ...(disk && { disk }),
     links: openLinks({ root, owner: backend.idBase }),
     records: openRecords(root),
     bridges,
     events,
     toolbox: async () => toolbox,
   })
+  // Somebody has to let those go on that were halted.
+  if (disk !== undefined) await sandboxes.adopt(signal)
   const running = new Set<StandaloneSandbox>()
   const slugs = new Set<Slug>()
 
@@ -145,6 +152,7 @@ export const openStandalone = async (
 
   return {
     backend,
+    sandboxes,
     launch: start,
     close: async () => {
       await Promise.all([...running].map((sandbox) => sandbox.remove()))

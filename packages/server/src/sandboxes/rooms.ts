@@ -131,6 +131,7 @@ const openLowerRooms = async (parts: SandboxesParts): Promise<LowerRooms> => {
       ),
   })
   const { wake } = workers
+  const rescue = parts.disk?.rescue ?? NO_RESCUE
   const idle = new Idle(clock)
   const onFree = openOnFree({ ...state, idle, workers, log, pauseAfterMs: policy.pauseAfterMs })
   const leases = await openLeases({ db: parts.store.db, clock, onFree })
@@ -150,6 +151,8 @@ const openLowerRooms = async (parts: SandboxesParts): Promise<LowerRooms> => {
     keepLeftMs: policy.quarantineMs,
     wake,
     held: (sandbox) => guard.held(sandbox),
+    haltOf: (sandbox) => guard.why(sandbox),
+    rescue,
     onThaw: () => void guard.look().catch(() => {}),
   })
   return {
@@ -161,7 +164,7 @@ const openLowerRooms = async (parts: SandboxesParts): Promise<LowerRooms> => {
     leases,
     keeping,
     guard,
-    rescue: parts.disk?.rescue ?? NO_RESCUE,
+    rescue,
     files,
     wants: openWants({
       ...parts,

@@ -163,6 +163,11 @@ const openCalls = (rooms: Rooms) => {
     requests,
     describe,
     up: openUp({ ...parts, describe, admit: pressure.admit }),
-    copies: openCopies({ ...parts, names, admit: pressure.admit }),
+    copies: openCopies({
+      ...parts,
+      names,
+      admit: pressure.admit,
+      removeWorkspace: (workspace) => requests.removeWorkspace(workspace),
+    }),
   }
 }

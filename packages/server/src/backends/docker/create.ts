@@ -36,6 +36,18 @@ export const createSandbox = async (
   spec: SandboxSpec,
   signal: AbortSignal,
 ): Promise<ObservedSandbox> => {
+  try {
+    return await makeOrFind(parts, spec, signal)
+  } catch (thrown) {
+    throw await orDiskFull(thrown, parts.info())
+  }
+}
+
+const makeOrFind = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<ObservedSandbox> => {
   const { sandbox } = spec.identity
   const mounting = mountsInput(parts, spec)
   if (parts.far === undefined) await checkMounts(mounting)
@@ -52,6 +64,7 @@ export const createSandbox = async (
     const bound = await bindAccounts(parts, spec, accounts)
     return await createContainer(parts, { spec, createdAt, network }, bound, signal)
   } catch (thrown) {
+    // The disk is looked at before anything is given back.
     const failure = await orDiskFull(thrown, parts.info())
     await undo(parts, spec, createdAt)
     throw failure

@@ -3,6 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { settleAll } from "../../host/settle-all.ts"
+import { orNoRoom } from "../no-room.ts"
 import { type Monitor, startConmon } from "./conmon.ts"
 import { hasMapping } from "./ids/mapping.ts"
 import { releaseNamespace, type SandboxIds } from "./ids/sandbox-ids.ts"
@@ -46,11 +47,18 @@ export const createSandbox = async (
     const created = await build(parts, begun, ids, signal)
     await parts.states.write(created)
     return created
-  } catch (failure) {
+  } catch (thrown) {
+    // The disk is looked at before anything is given back.
+    const failure = await orDiskFull(parts, thrown)
     await removeSandbox(parts, begun, AbortSignal.timeout(UNDO_DEADLINE_MS))
     throw failure
   }
 }
+
+const orDiskFull = async ({ directory }: Parts, thrown: unknown): Promise<unknown> =>
+  thrown instanceof BerthError && thrown.code === "backend.engine_failed"
+    ? await orNoRoom(thrown, directory)
+    : thrown
 
 /** Whether the owners of all directories that the sandbox is given can be mapped to a range of its own. */
 const canBeMapped = async ({ idMapping }: Parts, { config }: SandboxSpec): Promise<boolean> => {

@@ -32,7 +32,11 @@ export const openThreads = (): Threads => {
       void idle?.terminate()
       clearTimeout(timer)
       idle = thread
-      timer = setTimeout(() => void thread.terminate(), IDLE_MS).unref()
+      timer = setTimeout(() => {
+        // A thread that is about to end must not be taken.
+        forget(thread)
+        void thread.terminate()
+      }, IDLE_MS).unref()
     },
   }
 }

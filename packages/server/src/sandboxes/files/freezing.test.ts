@@ -11,7 +11,7 @@ const workspace = Slug.parse("app")
 const { signal } = new AbortController()
 
 /** Sets up a running sandbox whose copies the test drives. */
-const setUp = () => {
+const setUp = (halt?: string) => {
   const backend = new MemoryBackend()
   const sandbox = newId.sandbox()
   const installation = newId.installation()
@@ -30,6 +30,7 @@ const setUp = () => {
     transients,
     wake: () => {},
     held: () => undefined,
+    haltOf: () => halt,
     onThaw: () => {},
   })
   const begin = async () => {
@@ -68,6 +69,14 @@ it("keeps a sandbox marked and paused at the end of one copy while another copie
   expect(standing()).toEqual({ state: "paused", isMarked: true })
   await other.live.thaw()
   await other.finish()
+  expect(standing()).toEqual({ state: "running", isMarked: false })
+})
+
+it("does not pause a sandbox that stands still because the disk is full", async () => {
+  const { begin, standing } = setUp("the disk is full")
+  const one = await begin()
+  await expect(one.live.freeze()).rejects.toMatchObject({ code: "sandbox.halted" })
+  await one.finish()
   expect(standing()).toEqual({ state: "running", isMarked: false })
 })
 

@@ -3,6 +3,7 @@ import type { LeaseSource } from "@berth/protocol/lease"
 import type { Backend } from "../../backends/backend.ts"
 import type { CopyProgress } from "../../layers/live-copy.ts"
 import type { Freezer } from "../../layers/while-frozen.ts"
+import { halted } from "../state/halted.ts"
 import type { Transients } from "../state/transients.ts"
 import type { Leases } from "../use/leases.ts"
 import type { FrozenFiles, WorkspaceFiles } from "./files.ts"
@@ -15,6 +16,8 @@ export interface FreezingParts {
   readonly transients: Transients
   /** Why a sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
+  /** Why a sandbox is halted, if it is, be it for a moment. */
+  readonly haltOf: (sandbox: SandboxId) => string | undefined
   /** Called when the files of a sandbox that stood still are copied: it may now be resumed, or halted. */
   readonly onThaw: () => void
 }
@@ -58,6 +61,9 @@ export const openFreezing = (parts: FreezingParts): Freeze => {
       const { copies } = transients.get(sandbox)
       transients.change(sandbox, { copies: new Set([...copies, copy]) })
       if ((await backend.inspect(sandbox))?.state === "paused") return
+      // An engine that does not know that a sandbox is halted cannot pause it.
+      const halt = parts.haltOf(sandbox)
+      if (halt !== undefined) throw halted(sandbox, halt)
       transients.change(sandbox, { isPausedForCopy: true })
       await backend.pause(sandbox)
     },

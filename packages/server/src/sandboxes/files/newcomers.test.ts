@@ -1,9 +1,10 @@
+import { BerthError } from "@berth/protocol/errors"
 import { newId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { beforeEach, expect, it, onTestFinished } from "vitest"
 import type { Sandboxes } from "../sandboxes.ts"
 import { FakeClock } from "../testing/clock.ts"
-import { MemoryBackend } from "../testing/memory-backend.ts"
+import { type BeforeCall, MemoryBackend } from "../testing/memory-backend.ts"
 import { openMemoryHost } from "../testing/memory-host.ts"
 import { storeOfFile } from "../testing/store.ts"
 import { OLD_CONFIG, POLICY } from "../testing/world.ts"
@@ -15,10 +16,12 @@ const store = storeOfFile()
 let backend: MemoryBackend
 let sandboxes: Sandboxes
 let prepare: () => Promise<void>
+let beforeCall: BeforeCall
 
 beforeEach(async () => {
   await forgetAll()
-  backend = new MemoryBackend()
+  beforeCall = () => {}
+  backend = new MemoryBackend((call, sandbox) => beforeCall(call, sandbox))
   prepare = async () => {}
   sandboxes = await openMemoryHost({
     db: store.db,
@@ -120,6 +123,22 @@ it("leaves no workspace of an import that is cancelled before its sandbox is beg
   prepare = async () => {}
   expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
 })
+
+it.each(["create", "start"])(
+  "leaves nothing of an import whose sandbox cannot be made: %s fails",
+  async (failing) => {
+    beforeCall = (call) => {
+      if (call === failing) throw new BerthError("backend.disk_full", "the engine's disk is full")
+    }
+    await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
+      code: "backend.disk_full",
+    })
+    expect(await slugs()).toEqual([])
+    expect(backend.all).toEqual([])
+    beforeCall = () => {}
+    expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
+  },
+)
 
 it("removes a workspace without a sandbox by its name, and refuses that for one with a sandbox", async () => {
   await sandboxes.describe(spec, {}, signal)

@@ -1,17 +1,17 @@
 import type { Slug } from "@berth/protocol/ids"
 import type { Serially } from "../../host/serial.ts"
 import type { Logger } from "../../logging/logger.ts"
+import type { Rescue } from "../disk/rescue.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Rows } from "../state/rows.ts"
 import { type Workspace, type Workspaces, workspaceExists } from "../state/workspaces.ts"
 import type { WorkspaceFiles } from "./files.ts"
 
 export interface NewcomersParts {
   readonly workspaces: Workspaces
   readonly files: Pick<WorkspaceFiles, "remove">
-  readonly rows: Pick<Rows, "named">
   /** Refuses a name that has files or a sandbox already, of a workspace that the store does not know. */
   readonly assertUnused: (workspace: Slug) => Promise<void>
+  readonly rescue: Pick<Rescue, "run">
   readonly log: Logger
   readonly at: FailPoint
   /** Runs one operation at a time for each workspace. */
@@ -25,8 +25,6 @@ export interface Newcomers {
    * of it is left. Refused if there is one of that name, or one is being made.
    */
   make<Result>(workspace: NewWorkspace, work: () => Promise<Result>): Promise<Result>
-  /** Removes a workspace made here, unless a sandbox was made for it. */
-  removeUnused(workspace: Slug): Promise<void>
   /** Removes workspaces that a crash cut short, or that failed and could not be undone. */
   removeUnfinished(): Promise<void>
 }
@@ -34,7 +32,7 @@ export interface Newcomers {
 type NewWorkspace = Pick<Workspace, "spec" | "isBooted">
 
 export const openNewcomers = (parts: NewcomersParts): Newcomers => {
-  const { workspaces, files, rows, log, at, serially } = parts
+  const { workspaces, files, rescue, log, at, serially } = parts
   const underWay = new Set<Slug>()
 
   /**
@@ -62,9 +60,11 @@ export const openNewcomers = (parts: NewcomersParts): Newcomers => {
       await workspaces.complete(slug)
       return result
     } catch (thrown) {
-      await undo(slug).catch((err: unknown) =>
-        log.warn({ op: "workspace.make", workspace: slug, err }, UNDONE_LATER),
-      )
+      await rescue
+        .run(() => undo(slug))
+        .catch((err: unknown) =>
+          log.warn({ op: "workspace.make", workspace: slug, err }, UNDONE_LATER),
+        )
       throw thrown
     }
   }
@@ -81,11 +81,6 @@ export const openNewcomers = (parts: NewcomersParts): Newcomers => {
         underWay.delete(slug)
       }
     },
-    removeUnused: (workspace) =>
-      serially(workspace, async () => {
-        const own = (await rows.named(workspace)).filter(({ isDetached }) => !isDetached)
-        if (own.length === 0) await undo(workspace)
-      }),
     removeUnfinished: async () => {
       for (const slug of await workspaces.reserved()) {
         if (underWay.has(slug)) continue

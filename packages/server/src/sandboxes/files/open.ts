@@ -4,6 +4,7 @@ import type { Serially } from "../../host/serial.ts"
 import type { Shortage } from "../../host/shortage.ts"
 import type { Layers } from "../../layers/layers.ts"
 import type { Logger } from "../../logging/logger.ts"
+import type { Rescue } from "../disk/rescue.ts"
 import type { FailPoint } from "../state/fail-point.ts"
 import type { State } from "../state/open.ts"
 import type { Leases } from "../use/leases.ts"
@@ -31,6 +32,9 @@ export interface FilesParts extends State {
   readonly wake: (sandbox: SandboxId) => void
   /** Why a sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
+  /** Why a sandbox is halted, if it is, be it for a moment. */
+  readonly haltOf: (sandbox: SandboxId) => string | undefined
+  readonly rescue: Pick<Rescue, "run">
   /** Called when the files of a sandbox that stood still are copied. */
   readonly onThaw: () => void
 }

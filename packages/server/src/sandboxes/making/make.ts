@@ -62,8 +62,17 @@ export const openMake = (parts: MakeParts) => {
     keepers.add(link, record, begunBoot(mode))
   }
 
+  const noteFailure = async (
+    { sandbox, spec, wanted }: NewRow,
+    why: string,
+    signal: AbortSignal,
+  ) => {
+    await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
+    if (!signal.aborted) await workspaces.bootFailed(spec.slug, wanted.hash, why)
+  }
+
   return (made: NewRow, signal: AbortSignal): Promise<void> => {
-    const { sandbox, spec, wanted, mode } = made
+    const { sandbox, spec, mode } = made
     const ids = { sandbox, workspace: spec.slug, mode }
     return operation(log, "sandbox.create", ids, async () => {
       transients.change(sandbox, { isBeingMade: true })
@@ -72,8 +81,9 @@ export const openMake = (parts: MakeParts) => {
         await makeIt(made, signal)
       } catch (thrown) {
         const why = thrown instanceof Error ? thrown.message : String(thrown)
-        if (!signal.aborted) await workspaces.bootFailed(spec.slug, wanted.hash, why)
-        await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
+        await noteFailure(made, why, signal).catch((err: unknown) =>
+          log.warn({ op: "sandbox.create", ...ids, err }, NOT_NOTED),
+        )
         throw thrown
       } finally {
         transients.change(sandbox, { isBeingMade: false })
@@ -82,6 +92,9 @@ export const openMake = (parts: MakeParts) => {
     })
   }
 }
+
+/** The sandbox's worker finds by itself that there is nothing of it. */
+const NOT_NOTED = "the failure of a creation could not be noted"
 
 const notAlone = (workspace: Slug): BerthError =>
   new BerthError("backend.conflict", `${workspace} has a sandbox already`, {

@@ -7,6 +7,7 @@ import type { Backend } from "../../backends/backend.ts"
 import type { Workers } from "../deciding/workers.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import { type DialAhead, type Dialed, dialAhead } from "../keeping/dial-ahead.ts"
+import { halted } from "../state/halted.ts"
 import type { SandboxLink } from "../state/links.ts"
 import type { Rows } from "../state/rows.ts"
 import type { Transients } from "../state/transients.ts"
@@ -255,11 +256,6 @@ const dial = async (parts: UseParts, sandbox: SandboxId, signal: AbortSignal): P
     }
   }
 }
-
-const halted = (sandbox: SandboxId, reason: string): BerthError =>
-  new BerthError("sandbox.halted", `${sandbox} is halted: ${reason}`, {
-    details: { sandbox, reason },
-  })
 
 const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
   new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })
