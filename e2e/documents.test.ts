@@ -128,8 +128,10 @@ describe("the documents", () => {
   })
 })
 
-/** Flags of npm, git and scripts. */
-const OTHERS_FLAGS: ReadonlySet<string> = new Set(["--dry-run", "--silent", "--filter"])
+/** Flags of Node, npm, git and scripts. */
+const OTHERS_FLAGS: ReadonlySet<string> = new Set([
+  ...["--build-snapshot", "--expose-gc", "--dry-run", "--silent", "--filter"],
+])
 
 it("no script of package.json starts npm, which would repeat its banner and its warnings", () => {
   expect(Object.values<string>(scripts).filter((script) => /\bnpm\b/.test(script))).toEqual([])
