@@ -191,23 +191,26 @@ const describeRun = (backend: BackendName): void => {
     STAGE_DEADLINE_MS,
   )
 
-  it("refuses OpenCode without a model before anything is made, and leaves the repo's own configuration to OpenCode", async () => {
-    const bare = makeRepo(join(server.base, "bare"), { README: "hello\n" })
-    const told = await run(["run", "--agent", "opencode", "fix it"], bare)
-    expect(told).toMatchObject({ stdout: "", status: 1 })
-    expect(told.stderr).toMatch(
-      /^berth: OpenCode has no model: .*\n(.*\n)* {2}hint: Name the model/,
-    )
-    await expect(server.client().workspaces.get("bare")).rejects.toMatchObject({
-      code: "not_found",
-    })
-    const configured = makeRepo(join(server.base, "configured"), { "opencode.json": "{}\n" })
-    const workspace = { slug: "configured", repos: [{ url: configured }] }
-    await server
-      .client()
-      .sessions.create({ workspace: { ...workspace, agent: { kind: "opencode" } } })
-    await server.client().workspaces.remove("configured")
-  })
+  it(
+    "refuses a prompt to OpenCode without a model: before anything is made, unless the system or the repo can bring one",
+    async () => {
+      const bare = makeRepo(join(server.base, "bare"), { README: "hello\n" })
+      const told = await run(["run", "--agent", "opencode", "fix it"], bare)
+      expect(told).toMatchObject({ stdout: "", status: 1 })
+      expect(told.stderr).toContain("OpenCode has no model: ")
+      const workspaces: string[] = (await server.client().sandboxes.list()).map(
+        ({ identity }) => identity.workspace,
+      )
+      // An image can have a configuration of OpenCode, so that is asked inside.
+      expect(workspaces.includes("bare")).toBe(backend === "docker")
+      const configured = makeRepo(join(server.base, "configured"), { "opencode.json": "{}\n" })
+      const workspace = { slug: "configured", repos: [{ url: configured }] }
+      const agent = { kind: "opencode" } as const
+      await server.client().sessions.create({ workspace: { ...workspace, agent } })
+      await server.client().workspaces.remove("configured")
+    },
+    STAGE_DEADLINE_MS,
+  )
 
   const REFUSED: [string[], number, string][] = [
     [["run", "--workspace", "nobody", "true"], 1, "there is no workspace nobody"],
