@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
 import type { PromptId } from "@berth/protocol/ids"
 import { MARK_VARIABLE, markOf, type Origin } from "@berth/protocol/process-mark"
+import { bounded } from "../bounded.ts"
 import { becomingUser, OWN_PROGRAM_FLAGS } from "../own-program.ts"
 import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
@@ -12,17 +13,23 @@ export const newMark = (origin?: Origin, prompt?: PromptId): string =>
   markOf(`${process.pid}-${process.hrtime.bigint().toString(36)}`, origin, prompt)
 
 /**
- * Time limit for reading environments. A process that holds its memory's lock makes the reader wait; others are read
+ * Time limit for reading an environment. A process that holds its memory's lock makes the reader wait; others are read
  * within microseconds.
  */
 const READ_LIMIT_MS = 500
+/** How many files are read at once, for all looks together: each takes a descriptor, and those are limited. */
+const READS_AT_ONCE = 32
 /**
  * How often an empty environment is read again. While a process execs its environment reads as empty: the old one is
- * gone, and the new one is not there yet. On a busy machine that takes many looks. If the kernel says that the
- * environment has no length, it is not read again.
+ * gone, and the new one is not there yet. On a busy machine that takes many looks.
  */
 const LOOK_AGAIN_MS = 2
 const LOOKS = 100
+/**
+ * How often the kernel must say that an environment has no length: it says so for a moment of each exec, too, and on a busy
+ * machine a process may be held up in that moment.
+ */
+const BARE_LOOKS = 5
 /** Time limit of the helper: node starts and reads some files, on a busy machine. */
 const HELPER_LIMIT_MS = 2_000
 
@@ -58,8 +65,7 @@ export const readMarks = async (
   user: User | undefined,
 ): Promise<MarksRead> => {
   if (pids.length === 0) return NOTHING
-  const limit = AbortSignal.timeout(READ_LIMIT_MS)
-  const looks = await Promise.all(pids.map(async (pid) => [pid, await look(pid, limit)] as const))
+  const looks = await Promise.all(pids.map(async (pid) => [pid, await look(pid)] as const))
   const those = (which: Look) => looks.filter(([, saw]) => saw === which).map(([pid]) => pid)
   const hidden = those("hidden")
   const shown = user && hidden.length > 0 ? await lookAs(user, hidden) : NOTHING
@@ -76,14 +82,16 @@ const NOTHING: MarksRead = { marks: new Map(), gone: new Set() }
 
 type Look = { readonly mark: string } | "no mark" | "hidden" | "gone"
 
-const look = async (pid: number, limit: AbortSignal): Promise<Look> => {
+const look = async (pid: number): Promise<Look> => {
+  let bareLooks = 0
   try {
     for (let looks = 1; looks <= LOOKS; looks++) {
-      const environment = await read(`/proc/${pid}/environ`, limit)
+      const environment = await read(`/proc/${pid}/environ`)
       if (environment !== "") return markIn(environment)
-      const stat = await read(`/proc/${pid}/stat`, limit)
+      const stat = await read(`/proc/${pid}/stat`)
       if (!isRunning(parseStat(stat))) return "gone"
-      if (isBare(stat)) break
+      if (isBare(stat)) bareLooks += 1
+      if (bareLooks === BARE_LOOKS) break
       await delay(LOOK_AGAIN_MS)
     }
     return "no mark"
@@ -102,13 +110,18 @@ const isBare = (stat: string): boolean => {
   return fields[47] !== "0" && fields[47] === fields[48]
 }
 
-const read = (path: string, limit: AbortSignal): Promise<string> =>
-  Promise.race([
-    readFile(path, "latin1"),
-    new Promise<never>((_, reject) =>
-      limit.addEventListener("abort", () => reject(limit.reason), { once: true }),
-    ),
-  ])
+const inTurn = bounded(READS_AT_ONCE)
+
+const read = (path: string): Promise<string> =>
+  inTurn(async () => {
+    const { promise: expired, reject } = Promise.withResolvers<never>()
+    const limit = setTimeout(() => reject(new Error("the read takes too long")), READ_LIMIT_MS)
+    try {
+      return await Promise.race([readFile(path, "latin1"), expired])
+    } finally {
+      clearTimeout(limit)
+    }
+  })
 
 const markIn = (environment: string): Look => {
   const own = `${MARK_VARIABLE}=`
@@ -119,19 +132,21 @@ const markIn = (environment: string): Look => {
 /** The helper's program. Does what `look` does: prints the pids with their marks, and the pids that are gone. */
 const HELPER = `
 const { readFileSync } = require("node:fs")
-const [own, looks, lookAgainMs, ...pids] = process.argv.slice(1)
+const [own, looks, mostBare, lookAgainMs, ...pids] = process.argv.slice(1)
 const read = (pid, name) => readFileSync("/proc/" + pid + "/" + name, "latin1")
 const isBare = (stat) => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
   return fields[47] !== "0" && fields[47] === fields[48]
 }
 const environmentOf = (pid) => {
+  let bareLooks = 0
   for (let look = 1; look <= looks; look++) {
     const environment = read(pid, "environ")
     if (environment !== "") return environment
     const stat = read(pid, "stat")
     if (/\\) [ZX] [^)]*$/.test(stat)) throw { code: "ESRCH" }
-    if (isBare(stat)) return ""
+    if (isBare(stat)) bareLooks += 1
+    if (bareLooks === Number(mostBare)) return ""
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(lookAgainMs))
   }
   return ""
@@ -147,7 +162,7 @@ for (const pid of pids) {
 
 const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
   new Promise((resolve) => {
-    const numbers = [LOOKS, LOOK_AGAIN_MS, ...pids]
+    const numbers = [LOOKS, BARE_LOOKS, LOOK_AGAIN_MS, ...pids]
     const helper = spawn(
       process.execPath,
       [
