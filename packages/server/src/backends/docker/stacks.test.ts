@@ -1,6 +1,6 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process"
 import { once } from "node:events"
-import { readdirSync, readFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -37,12 +37,19 @@ const processes = () => readdirSync("/proc").filter((name) => /^\d+$/.test(name)
 /** The processes of a container, and the shim outside that watches them. */
 const processesNaming = (engineId: string): string[] =>
   processes().filter((pid) => readAll(pid, "cgroup", "cmdline").includes(engineId))
+/** Where an engine puts the cgroup of a container, by its driver and the version of cgroups. */
+const CGROUPS = ["pids/docker/", "docker/", "pids/system.slice/docker-", "system.slice/docker-"]
+/** The processes in a container. A start is over before all processes of a busy host were looked at. */
+const processesIn = (engineId: string): string[] => {
+  const names = CGROUPS.flatMap((before) => [`${before}${engineId}`, `${before}${engineId}.scope`])
+  const lists = names.map((name) => `/sys/fs/cgroup/${name}/cgroup.procs`)
+  const list = lists.find((path) => existsSync(path))
+  return list === undefined ? [] : readFileSync(list, "utf8").trim().split("\n")
+}
 /** Tells whether the runtime has made a container's first process, which has the top mounted and waits for its start. */
 const isMade = (engineId: string, top: string): boolean =>
-  processesNaming(engineId).every((pid) => !readAll(pid, "cmdline").includes("\0create\0")) &&
-  processes().some(
-    (pid) => readAll(pid, "cgroup").includes(engineId) && readAll(pid, "mountinfo").includes(top),
-  )
+  processesIn(engineId).some((pid) => readAll(pid, "mountinfo").includes(top)) &&
+  processesNaming(engineId).every((pid) => !readAll(pid, "cmdline").includes("\0create\0"))
 
 requires("root", "docker").describe("a docker sandbox on stacks of layers", () => {
   let harness: DockerHarness
