@@ -3,8 +3,8 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { promisify } from "node:util"
+import { MARK_VARIABLE } from "@berth/protocol/process-mark"
 import { expect, it, onTestFinished } from "vitest"
-import { MARK_VARIABLE } from "./mark.ts"
 
 const exec = promisify(execFile)
 
