@@ -84,7 +84,8 @@ interface Use {
 /** Calls what a server calls of every sandbox, until it is ready. */
 const useAsServer = async ({ link, socketPath, sandbox, token, signal }: Use): Promise<void> => {
   const watcher = watch(link)
-  while (!existsSync(socketPath)) await once(watcher, "change", { signal })
+  // The socket exists a moment before it takes connections; the boot is traced when it does.
+  while (!existsSync(join(link, LINK.trace))) await once(watcher, "change", { signal })
   watcher.close()
   const ask = (path: string, headers: Record<string, string> = {}) =>
     request({
