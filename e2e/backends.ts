@@ -26,7 +26,7 @@ export const describeOn = (
 export const flagsOf = async (name: BackendName): Promise<readonly string[]> =>
   name === "docker" ? (await useSharedEngine()).flags : []
 
-/** The same for a test that opens a backend itself. */
+/** The choice of a backend, for a test that opens one itself. */
 export const choiceOf = async (name: BackendName) =>
   name === "docker" ? (await useSharedEngine()).choice : ({ name } as const)
 

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest"
 import { DOCUMENTS, matches, namesIn, PROJECT, ROOT, read, SOURCES } from "./documents.ts"
 
 const { scripts } = JSON.parse(read("package.json"))
-/** What is told of the past names what may be gone. */
+/** The documents about today. The changelog may name things that are gone. */
 const OF_TODAY = DOCUMENTS.filter((document) => document !== "CHANGELOG.md")
 
 /** Names that stand for something in a user's repo, in a data directory, inside a sandbox or in another project. */
@@ -80,7 +80,7 @@ describe("the documents", () => {
 
   it.each(OF_TODAY)("name only words of the code that it has: %s", (document) => {
     const words = namesIn(document).flatMap((name) => matches(name, /^([a-z]+[A-Z]\w*)(?:\(\))?$/g))
-    // Of a rule, and its opposite.
+    // Examples of rules for names, one good and one bad.
     const given = words.filter((word) => word !== "dockerId" && word !== "maxLogBytes")
     expect(given.filter((word) => !new RegExp(`\\b${word}\\b`).test(SOURCES))).toEqual([])
   })

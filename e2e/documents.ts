@@ -27,6 +27,6 @@ export const SOURCES: string = [...PROJECT]
   .map(read)
   .join("\n")
 
-/** What stands between backticks in a document, outside of its blocks. */
+/** The names between backticks in a document, outside of its blocks. */
 export const namesIn = (document: string): string[] =>
   matches(read(document).replaceAll(/^```.*?^```$/gms, ""), /`([^`\n]+)`/g)

@@ -91,7 +91,7 @@ export const takeAllBut = (directory: string, leftBytes: number): void => {
       const range = ["--offset", `${taken}`, "--length", `${bytes}`]
       execFileSync("fallocate", [...range, file], { stdio: "ignore" })
     } catch {
-      // What it got it keeps.
+      // The blocks that were taken before the disk was full stay taken.
     }
     taken += bytes
   }

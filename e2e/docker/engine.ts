@@ -48,7 +48,7 @@ const engineFor = (engine: EngineWithImage) => {
     ...engine,
     /** The flags of a server that uses the engine. */
     flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
-    /** The same for code that opens a backend itself. */
+    /** The choice of this engine, for code that opens a backend itself. */
     choice: { name: "docker", engine: { socketPath: engine.socket }, image } as const,
     containers: async () => (await ask("/containers/json?all=1")) as Container[],
     /** The answer of `inspect` for a container, as one text. */

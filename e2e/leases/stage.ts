@@ -54,7 +54,7 @@ export const setStage = async (config: string, flags: readonly string[] = []) =>
     },
     /** Runs a command in this process, which takes a fraction of a process's start. */
     told: (...args: readonly string[]) => runHere(args, false),
-    /** The same for a person at a screen. */
+    /** Runs a command in this process, with the output for a person at a screen. */
     shown: (...args: readonly string[]) => runHere(args, true),
     /** Starts the server again, unless it has this configuration. */
     configure: async (wanted: string) => {

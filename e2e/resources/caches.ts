@@ -10,7 +10,7 @@ import type { Stage } from "./stage.ts"
 /** Sandboxes boot beside other tests. */
 const DEADLINE_MS = 120_000
 
-/** What differs between the caches of backends. */
+/** The differences between the caches of backends. */
 export interface CacheBackend {
   readonly name: BackendName
   /** Puts something in the place of the cache for go of a workspace; gives the words of the warning, and how to take it away. */

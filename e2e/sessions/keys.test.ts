@@ -261,7 +261,7 @@ for (const { backend, name } of CASES)
         expect(formsIn(Buffer.from(server.log.join("\n")))).toEqual([])
         execFileSync("sync", ["--file-system", disk.directory])
         expect(formsOnDisk(disk.image)).toEqual([])
-        // The same search finds a key that is on the disk.
+        // The search is proven by a key that is on the disk.
         writeFileSync(
           join(disk.directory, "planted"),
           Buffer.from(`xx${CANARY}`).toString("base64"),

@@ -6,7 +6,7 @@ import { type AgentName, HANG, SAW_A_BIRD } from "./agents.ts"
 import { statesOf, textOf } from "./read-events.ts"
 import { DEADLINE_MS, eventsUntil, promptToEnd, type Stage } from "./stage.ts"
 
-/** What comes of agents whose supervisor does not answer. */
+/** Prompts to agents whose supervisor does not answer. */
 export const describeSilence = (stage: () => Stage, names: readonly AgentName[]) => {
   for (const name of names)
     it(
