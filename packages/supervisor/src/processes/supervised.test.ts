@@ -64,7 +64,8 @@ const start = (...args: Parameters<typeof make>) => {
   return made
 }
 
-const SERVES = "echo up; exec sleep 1000"
+/** No program is started after the line: while a process starts one, the kernel shows no environment of it. */
+const SERVES = `exec perl -e '$| = 1; print "up\\n"; sleep 1000'`
 const IGNORES_TERM = `trap "" TERM; echo up; while :; do sleep 1000; done`
 
 const expectNothingLeft = () => {
