@@ -46,7 +46,7 @@ const lives = new Map<MeasureName, Map<number, Sample[]>>()
 const problems: string[] = []
 let restarts = 0
 
-/** Whatever fails is a problem of the report, which is written all the same. */
+/** Runs a part of the soak. A failure becomes a problem of the report, which is written all the same. */
 const noting = async (work: () => Promise<void>): Promise<void> => {
   try {
     await work()

@@ -35,7 +35,7 @@ export interface StandaloneOptions {
   readonly secrets: Secrets
   readonly keys?: Keys
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** What a server gives up when its disk is full. Default: nothing. */
+  /** The reserve that a server gives up when its disk is full. Default: none. */
   readonly disk?: DiskParts
 }
 

@@ -32,7 +32,7 @@ export const isFlag = (flag: string): boolean => {
 export const missingIn = (line: string): string | undefined => {
   let command = program
   for (const word of line.split(" ").slice(1)) {
-    // What follows is another program's.
+    // The rest is another program's.
     if (word === "--") return undefined
     if (isPlaceholder(word)) continue
     const next = command.commands.find((each) => each.name() === word)

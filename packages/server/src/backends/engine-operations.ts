@@ -11,7 +11,7 @@ import type {
 } from "./backend.ts"
 
 /**
- * What differs between backends: each operation on the engine itself. The frame (`frame.ts`) adds what all have in
+ * The operations on an engine itself, which differ between backends. The frame (`frame.ts`) adds what all have in
  * common, so an operation has a signal that fires at its deadline, is alone with its sandbox, and throws what it likes.
  *
  * `Found` is what a backend knows of a sandbox that exists; `Startable` is what its start needs.

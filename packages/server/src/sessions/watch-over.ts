@@ -26,7 +26,7 @@ export interface WatchOverParts {
   readonly limits: WatchLimits
 }
 
-/** What was told about a hindrance, and of which prompt. */
+/** A hindrance that followers were told about, and the prompt that it is of. */
 interface Told {
   readonly prompt: PromptId
   readonly code: string

@@ -22,7 +22,7 @@ const memoryBytes = (() => {
   setFlagsFromString("--no-concurrent-array-buffer-sweeping")
   const collect = runInNewContext("gc") as () => void
   return (): number => {
-    // What the first one finds to be unused, the second one gives back.
+    // The second collection gives back the memory that the first one finds to be unused.
     collect()
     collect()
     const { heapUsed, external } = process.memoryUsage()
