@@ -51,6 +51,7 @@ export default defineConfig({
           exclude: together,
           // They end in the reverse order; the engine's fails the run for what tests left in it, and none would end after that.
           globalSetup: [
+            "packages/testing/src/reachable.ts",
             "packages/testing/src/memory-disk.ts",
             "packages/testing/src/left-witnesses.ts",
             "packages/testing/src/docker/shared-setup.ts",
