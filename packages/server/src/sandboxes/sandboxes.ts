@@ -90,7 +90,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
     hold: (...call) => requests.hold(...call),
     release: async (sandbox, lease) => await requests.release(await current(sandbox), lease),
-    adoptQuarantined: async (sandbox) => await requests.adoptQuarantined(await current(sandbox)),
+    recover: async (sandbox) => await requests.recover(await current(sandbox)),
     // Operations that free room have to work on a full disk.
     stop: async (asked, options) => {
       const sandbox = await current(asked)

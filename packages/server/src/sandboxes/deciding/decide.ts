@@ -171,7 +171,7 @@ const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decisi
     return { action: { kind: "stop", cause: "ended" }, reason: "its time in quarantine is over" }
   if (state === "running" || state === "paused")
     return { action: { kind: "quarantine" }, reason: "it is quarantined, and still runs" }
-  return keep("it is quarantined: berth adopt takes it up again", leftMs)
+  return keep("it is quarantined: berth recover gives its files back", leftMs)
 }
 
 const decideLive = (world: World, known: Known): Decision => {

@@ -87,7 +87,7 @@ export interface FrozenWhile extends Freezer {
 export interface FilesParts {
   readonly store: Layers
   readonly isAlive: IsAlive
-  readonly flattening: Pick<Flattening, "deep" | "adopted">
+  readonly flattening: Pick<Flattening, "deep" | "rebased">
   readonly at: FailPoint
 }
 
@@ -112,7 +112,7 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
     const key: StackKey = { workspace, name }
     await ensureTop(key, { uid, gid, mode })
     const { mount, rebased } = await store.claimTop(key, sandbox, isAlive)
-    if (rebased) flattening.adopted()
+    if (rebased) flattening.rebased()
     if (mount.lower.length >= FLATTEN_AT_LAYERS) flattening.deep(key)
     const { cwd: base, lower, upper, work, options } = mount
     return {

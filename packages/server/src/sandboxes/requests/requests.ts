@@ -50,7 +50,7 @@ export interface Requests {
   hold(sandbox: SandboxId, hold: HoldSandbox, signal: AbortSignal): Promise<Lease>
   release(sandbox: SandboxId, lease: LeaseId): Promise<void>
   /** Gives the files of a quarantined sandbox back to its workspace: the next use starts it again. */
-  adoptQuarantined(sandbox: SandboxId): Promise<void>
+  recover(sandbox: SandboxId): Promise<void>
   /**
    * Stops a sandbox and keeps its files: the next use starts it again. Refused while somebody uses it, unless forced.
    */
@@ -99,7 +99,7 @@ class PeoplesRequests implements Requests {
     await leases.release(lease)
   }
 
-  async adoptQuarantined(sandbox: SandboxId): Promise<void> {
+  async recover(sandbox: SandboxId): Promise<void> {
     const { rows } = this.#parts
     const row = await this.#find(sandbox)
     if (row.phase !== "quarantined") throw notQuarantined(row)
