@@ -15,8 +15,8 @@ import { DEFAULT_POLICY } from "@berth/server/sandboxes/deciding/policy"
 import { hearing } from "@berth/server/sandboxes/keeping/heard"
 import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
 import { systemClock } from "@berth/server/sandboxes/state/clock"
-import { openLinks } from "@berth/server/sandboxes/state/links"
 import { openRecords } from "@berth/server/sandboxes/state/records"
+import { openSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
 import { openStored } from "@berth/server/sessions/stored"
 import { openStore } from "@berth/server/store/open"
 import { expect } from "vitest"
@@ -44,7 +44,7 @@ export const setStage = async (
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
-  const links = join(dataDir, "links")
+  const shared = join(dataDir, "shared")
   const enough: Shortage = async () => undefined
   let shortage = enough
   const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
@@ -61,8 +61,8 @@ export const setStage = async (
     clock: systemClock,
     at: () => {},
     environment: { PATH: process.env.PATH, HOME: base },
-    links: openLinks({ root: links, owner: backend.idBase }),
-    records: openRecords(links),
+    sharedDirectories: openSharedDirectories({ root: shared, owner: backend.idBase }),
+    records: openRecords(shared),
     bridges,
     events,
     toolbox: async () => toolbox,

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Session } from "@berth/sdk/sessions"
 import type { StarvingAttack } from "@berth/server/bridge/testing/starving-attacks"
-import { findLinks } from "@berth/server/sandboxes/state/links"
+import { findSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
 import { openHealthAsker } from "@berth/testing/health-sample"
 import { processesOf } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
@@ -114,12 +114,12 @@ const startHostile = async (
   dataDir: string,
   sandboxes: readonly { readonly attack: StarvingAttack; readonly id: SandboxId }[],
 ) => {
-  const links = findLinks(join(dataDir, "links"))
+  const sharedDirectories = findSharedDirectories(join(dataDir, "shared"))
   const args: string[] = []
   for (const { attack, id } of sandboxes) {
-    const link = await links.find(id)
-    if (link === undefined) throw new Error(`${id} has no link`)
-    args.push(link.socket, id, attack)
+    const shared = await sharedDirectories.find(id)
+    if (shared === undefined) throw new Error(`${id} has no shared directory`)
+    args.push(shared.socket, id, attack)
   }
   const child = spawn(process.execPath, ["--conditions=source", HOSTILE, ...args], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -11,7 +11,7 @@ import { BootPlan } from "@berth/protocol/boot-plan"
 import { PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
 import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 
 const PROGRAM = fileURLToPath(new URL("run-once.ts", import.meta.url))
 
@@ -35,7 +35,7 @@ export const compileSupervisor = async (main: string): Promise<void> => {
     const failed = ended.then(([status, by]) => {
       throw new Error(`the supervisor ended before it was compiled: ${status ?? by}`)
     })
-    const socketPath = join(link, LINK.socket)
+    const socketPath = join(link, SHARED.socket)
     await Promise.race([useAsServer({ link, socketPath, sandbox, token, signal }), failed])
     child.stdin.end("compile")
     await ended
@@ -51,7 +51,7 @@ const prepare = (base: string) => {
   const link = join(base, "link")
   mkdirSync(link)
   const token = crypto.randomUUID()
-  writeFileSync(join(link, LINK.token), token, { mode: 0o600 })
+  writeFileSync(join(link, SHARED.token), token, { mode: 0o600 })
   const plan = BootPlan.parse({
     sandbox: newId.sandbox(),
     mode: "fresh",
@@ -61,7 +61,7 @@ const prepare = (base: string) => {
     agent: { kind: "shell" },
     sidecars: [],
   })
-  writeFileSync(join(link, LINK.plan), JSON.stringify(plan))
+  writeFileSync(join(link, SHARED.plan), JSON.stringify(plan))
   const options = {
     link,
     port: 0,
@@ -85,7 +85,7 @@ interface Use {
 const useAsServer = async ({ link, socketPath, sandbox, token, signal }: Use): Promise<void> => {
   const watcher = watch(link)
   // The socket exists a moment before it takes connections; the boot is traced when it does.
-  while (!existsSync(join(link, LINK.trace))) await once(watcher, "change", { signal })
+  while (!existsSync(join(link, SHARED.trace))) await once(watcher, "change", { signal })
   watcher.close()
   const ask = (path: string, headers: Record<string, string> = {}) =>
     request({

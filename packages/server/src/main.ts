@@ -301,16 +301,17 @@ export interface HostBoots {
 export const boots = async (options: HostOptions): Promise<HostBoots> => {
   const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
-  const [{ findLinks }, { readTrace }] = await Promise.all([
-    import("./sandboxes/state/links.ts"),
+  const [{ findSharedDirectories }, { foundPlaceOfShared }, { readTrace }] = await Promise.all([
+    import("./sandboxes/state/shared-directories.ts"),
+    import("./sandboxes/state/shared-place.ts"),
     import("./bridge/read-trace.ts"),
   ])
-  const links = findLinks(join(dataDir, "links"))
+  const found = findSharedDirectories(foundPlaceOfShared(dataDir))
   return {
     trace: async (sandbox, signal) => {
-      const wanted = sandbox ?? (await links.latest())
-      const link = wanted && (await links.find(wanted))
-      if (link !== undefined) return await readTrace(link, signal)
+      const wanted = sandbox ?? (await found.latest())
+      const shared = wanted && (await found.find(wanted))
+      if (shared !== undefined) return await readTrace(shared, signal)
       const which = wanted === undefined ? "no sandbox" : `no sandbox ${wanted}`
       throw new BerthError("not_found", `there is ${which} in ${dataDir}`, { details: { dataDir } })
     },

@@ -17,8 +17,8 @@ import type { DiskParts } from "./sandboxes/disk/open.ts"
 import { hearing } from "./sandboxes/keeping/heard.ts"
 import { openSandboxes, type Sandboxes } from "./sandboxes/sandboxes.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
-import { openLinks } from "./sandboxes/state/links.ts"
 import { openRecords } from "./sandboxes/state/records.ts"
+import { openSharedDirectories } from "./sandboxes/state/shared-directories.ts"
 import { openStored } from "./sessions/stored.ts"
 import { openStore } from "./store/open.ts"
 import type { Toolbox } from "./toolbox/store.ts"
@@ -26,8 +26,8 @@ import type { Toolbox } from "./toolbox/store.ts"
 export interface StandaloneOptions {
   /** The directory for the backend's files. */
   readonly dataDir: string
-  /** The directory for the links to sandboxes. */
-  readonly links: string
+  /** The place of the directories that sandboxes share with the server. */
+  readonly shared: string
   /** Default: embedded. */
   readonly backend?: BackendChoice
   readonly toolbox: Pick<Toolbox, "id" | "directory">
@@ -65,7 +65,7 @@ export interface StandaloneSandbox {
 }
 
 export const openStandalone = async (
-  { dataDir, links: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
+  { dataDir, shared: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
   const { toolbox, log, secrets, environment, keys = NO_KEYS, disk } = rest
@@ -89,7 +89,7 @@ export const openStandalone = async (
     at: () => {},
     shortage: async () => undefined,
     ...(disk && { disk }),
-    links: openLinks({ root, owner: backend.idBase }),
+    sharedDirectories: openSharedDirectories({ root, owner: backend.idBase }),
     records: openRecords(root),
     bridges,
     events,

@@ -14,6 +14,7 @@ import type { DiskParts } from "./sandboxes/disk/open.ts"
 import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
 import type { SandboxesParts } from "./sandboxes/rooms.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
+import { moveEarlierShared, placeOfShared } from "./sandboxes/state/shared-place.ts"
 import type { Stored } from "./sessions/stored.ts"
 import type { Store } from "./store/open.ts"
 
@@ -58,6 +59,8 @@ export const startSandboxes = (start: SandboxesStart) => {
     for (const close of closing) await close()
   }
   const openOnce = async (note: (fields: OperationFields) => void) => {
+    // The backend finds the shared directories of running sandboxes at their place.
+    moveEarlierShared(dataDir)
     const [backend, { bridges }, { openSandboxes }, { openSessions }, { openStored }] =
       await Promise.all([
         openBackend(start, signal),
@@ -73,14 +76,19 @@ export const startSandboxes = (start: SandboxesStart) => {
         "recovering a sandbox failed; it is tried again",
       )
     note({ backend: backend.name })
-    const [{ openLayers }, { openEndProcesses }, { openListerOf }, { openLinks }, { openRecords }] =
-      await Promise.all([
-        import("./layers/open.ts"),
-        import("./sandboxes/requests/end-processes.ts"),
-        import("./sandboxes/state/groups.ts"),
-        import("./sandboxes/state/links.ts"),
-        import("./sandboxes/state/records.ts"),
-      ])
+    const [
+      { openLayers },
+      { openEndProcesses },
+      { openListerOf },
+      { openSharedDirectories },
+      { openRecords },
+    ] = await Promise.all([
+      import("./layers/open.ts"),
+      import("./sandboxes/requests/end-processes.ts"),
+      import("./sandboxes/state/groups.ts"),
+      import("./sandboxes/state/shared-directories.ts"),
+      import("./sandboxes/state/records.ts"),
+    ])
     const layers = await openLayers({
       root: join(dataDir, "layers"),
       idBase: backend.idBase,
@@ -88,7 +96,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     })
     closeSandboxes = layers.close
     note(await repairLayers(layers, backend, signal))
-    const root = join(dataDir, "links")
+    const root = placeOfShared(dataDir)
     const logsDir = join(dataDir, "logs")
     const stored = openStored({
       store: start.store,
@@ -111,7 +119,7 @@ export const startSandboxes = (start: SandboxesStart) => {
       shortage: openShortage(dataDir),
       apiPort: start.apiPort,
       ...(start.disk && { disk: start.disk }),
-      links: openLinks({ root, owner: backend.idBase }),
+      sharedDirectories: openSharedDirectories({ root, owner: backend.idBase }),
       records: openRecords(root),
       bridges,
       events: stored.events,

@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import type { Inside } from "./bridge/inside.ts"
 import type { ListenAddress } from "./bridge/listen.ts"
 import { serveBridge } from "./bridge/serve.ts"
@@ -27,8 +27,8 @@ const FIRST_ANSWER_MS = 2
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const { clock, link, port, stop, onFault } = options
   const startedAt = new Date()
-  const plan = readPlan(join(link, LINK.plan))
-  const token = readToken(join(link, LINK.token))
+  const plan = readPlan(join(link, SHARED.plan))
+  const token = readToken(join(link, SHARED.token))
   const standing: Standing = {
     ready: false,
     promptCount: () => 0,
@@ -61,7 +61,7 @@ const answerArrived = async (): Promise<void> => {
 }
 
 const listenOn = (link: string, port: number): ListenAddress[] => [
-  { path: join(link, LINK.socket) },
+  { path: join(link, SHARED.socket) },
   ...(port === 0 ? [] : [{ host: "0.0.0.0", port }]),
 ]
 

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import type { BootEvent, BootTrace } from "@berth/protocol/boot"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { EventBody } from "@berth/protocol/event"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { boot } from "./boot/boot.ts"
 import type { BootContext, Places } from "./boot/context.ts"
 import { buildGraph } from "./boot/graph.ts"
@@ -94,8 +94,8 @@ export const tend = async (options: TendOptions): Promise<number> => {
   const { clock, link, places, credentials, certificates, user, stop, hurry, onFault } = options
   mkdirSync(places.logs, { mode: 0o700, recursive: true })
 
-  const journal = openJournal({ directory: join(link, LINK.journal) })
-  const ledger = openLedger(join(link, LINK.ledger))
+  const journal = openJournal({ directory: join(link, SHARED.journal) })
+  const ledger = openLedger(join(link, SHARED.ledger))
   const tell = (body: EventBody): void => {
     journal.then((opened) => append(opened, body)).catch(onFault)
   }
@@ -198,7 +198,7 @@ export const tend = async (options: TendOptions): Promise<number> => {
     const find = async () => (await rest.find()).filter((entry) => left.has(idOf(entry)))
     await processes.stop({ hurry, rest: { ...rest, find } })
   }
-  const traceFile = new TraceFile(join(link, LINK.trace))
+  const traceFile = new TraceFile(join(link, SHARED.trace))
   const saveTrace = (trace: BootTrace) => traceFile.save(trace).catch(onFault)
   const onEvent = (event: BootEvent) => {
     tell(event)

@@ -4,7 +4,7 @@ import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { type GivingUp, openGiveUp } from "./deciding/give-up.ts"
 import { reconcile } from "./deciding/reconcile.ts"
-import { linkOf } from "./keeping/open.ts"
+import { sharedDirectoryOf } from "./keeping/open.ts"
 import { openRequireModel } from "./making/require-model.ts"
 import { openValidate } from "./making/validate.ts"
 import { type Copies, openCopies } from "./requests/copies.ts"
@@ -80,7 +80,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       return { ...why, earlier: { sandbox, decisions: (await views.why(sandbox)).decisions } }
     },
     trace: async (sandbox, signal) =>
-      rooms.bridges.trace(await linkOf({ ...rooms, ...keeping }, await current(sandbox)), signal),
+      rooms.bridges.trace(
+        await sharedDirectoryOf({ ...rooms, ...keeping }, await current(sandbox)),
+        signal,
+      ),
     booted: async (sandbox, signal) => await calls.live.booted(await current(sandbox), signal),
     workspace: async (slug) => {
       const found = await rooms.workspaces.get(slug)
@@ -131,7 +134,7 @@ const openCalls = (rooms: Rooms) => {
   const views = openViews(parts)
   const uses = openUses({
     ...parts,
-    linkOf: (sandbox) => linkOf(parts, sandbox),
+    sharedDirectoryOf: (sandbox) => sharedDirectoryOf(parts, sandbox),
     booted: live.booted,
     bootOf: (sandbox) => keepers.get(sandbox)?.boot,
   })

@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
 import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { onTestFinished } from "vitest"
 import { AUTHORIZED, connect, get, helloTo, TOKEN } from "../bridge/testing/supervisor.ts"
 import { Family } from "../processes/testing/family.ts"
@@ -52,8 +52,8 @@ export const start = (
     ...plan,
     environment: { ...family.env, ...plan.environment },
   })
-  writeFileSync(join(link, LINK.token), TOKEN, { mode: 0o600 })
-  writeFileSync(join(link, LINK.plan), JSON.stringify(spoil(told)))
+  writeFileSync(join(link, SHARED.token), TOKEN, { mode: 0o600 })
+  writeFileSync(join(link, SHARED.plan), JSON.stringify(spoil(told)))
   const user = { name: "agent", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
   const credentials = join(made.root, "git/credentials.sock")
   const certificates = join(made.root, "certificates")
@@ -73,7 +73,7 @@ export const start = (
   })
   const ended = once(child, "close").then(([status, signal]) => ({ status, signal }))
   onTestFinished(() => watcher.close())
-  const socket = join(link, LINK.socket)
+  const socket = join(link, SHARED.socket)
   const answers = async () => {
     for await (const _ of changes(watcher, child)) {
       const reply = await get(socket, "/health").catch(() => undefined)

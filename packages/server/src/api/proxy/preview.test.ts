@@ -45,7 +45,7 @@ const start = async () => {
     rows,
     transients: new Transients(),
     held: () => undefined,
-    linkOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
+    sharedDirectoryOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
     bridges: {
       dial: async () => {
         const socket = connect(path)

@@ -53,8 +53,8 @@ requires("docker").describe("mounts of a docker sandbox", () => {
   })
 
   it("shows the directory that the sandbox shares with the server", async () => {
-    const mounts = [{ kind: "link" as const, target: "/run/berth" }]
-    await run("echo inside > /run/berth/said", { mounts }, { link: directory })
+    const mounts = [{ kind: "shared" as const, target: "/run/berth" }]
+    await run("echo inside > /run/berth/said", { mounts }, { sharedDirectory: directory })
     expect(await readFile(join(directory, "said"), "utf8")).toBe("inside\n")
   })
 

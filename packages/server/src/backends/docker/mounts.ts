@@ -34,7 +34,7 @@ export const checkMounts = async ({ spec, keepOut }: MountsInput): Promise<void>
   checkMountTargets(mounts, { inMemory: Object.keys(PRIVATE_TMPFS) })
   for (const [index, mount] of mounts.entries()) {
     if (mount.kind === "cache" || mount.kind === "stack") continue
-    const source = mount.kind === "link" ? linkOf(spec, mount.target) : mount.source
+    const source = mount.kind === "shared" ? sharedDirectoryOf(spec, mount.target) : mount.source
     await checkSource(source, `mounts.${index}.source`)
     if (mount.kind === "directory") await checkPlace(source, `mounts.${index}.source`, keepOut)
   }
@@ -63,8 +63,8 @@ const engineMount = (
       if (isToolbox(mount))
         return { ...volumeMount(toolboxVolume(sandbox), target), ReadOnly: true }
       return bind(mount.source, target, mount.readOnly)
-    case "link":
-      return bind(linkOf(spec, target), target, false)
+    case "shared":
+      return bind(sharedDirectoryOf(spec, target), target, false)
     case "cache":
       return volumeMount(cacheVolume(installation, workspace, mount.cache), target)
     case "stack":
@@ -110,10 +110,10 @@ export const toolboxOptions = (
   return { type: "overlay", device: "overlay", o: `ro,xino=auto,lowerdir=${lower}` }
 }
 
-const linkOf = ({ link }: SandboxSpec, target: string): string => {
-  if (link !== undefined) return link
-  throw new BerthError("input.invalid", "there is no directory for the link", {
-    details: { path: "link", target },
+const sharedDirectoryOf = ({ sharedDirectory }: SandboxSpec, target: string): string => {
+  if (sharedDirectory !== undefined) return sharedDirectory
+  throw new BerthError("input.invalid", "there is no shared directory", {
+    details: { path: "sharedDirectory", target },
   })
 }
 

@@ -105,7 +105,7 @@ const openWays = async (parts: Parts, signal: AbortSignal): Promise<void> => {
 /** Opens the connection to a sandbox that runs on an engine elsewhere, once the sandbox answers. */
 const openWay = async ({ far, directories }: Parts, sandbox: SandboxId): Promise<void> => {
   const note = far && (await directories.read(sandbox))
-  if (note?.link !== undefined) far?.open(sandbox, note.engineId, note.link)
+  if (note?.sharedDirectory !== undefined) far?.open(sandbox, note.engineId, note.sharedDirectory)
 }
 
 /** Leaves out the engine's own fields: callers of a backend see none. */

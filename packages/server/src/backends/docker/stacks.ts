@@ -22,7 +22,8 @@ export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal
 /** The names in the engine that the sandbox's note keeps, so that they are found again. */
 export const notedFiles = ({ far, info }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
   volumes: far?.volumes(spec) ?? ownVolumes(spec, info()),
-  ...(far !== undefined && spec.link !== undefined && { link: spec.link }),
+  ...(far !== undefined &&
+    spec.sharedDirectory !== undefined && { sharedDirectory: spec.sharedDirectory }),
 })
 
 /**

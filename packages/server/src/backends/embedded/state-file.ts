@@ -4,6 +4,7 @@ import { basename, join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
+import { renamedSpec } from "../earlier-words.ts"
 import { ProcessIdentity } from "./process.ts"
 import type { SandboxPaths } from "./state-paths.ts"
 
@@ -16,7 +17,7 @@ export type Progress = z.infer<typeof Progress>
 
 export const SandboxState = z.strictObject({
   version: z.literal(1),
-  spec: SandboxSpec,
+  spec: z.preprocess(renamedSpec, SandboxSpec),
   progress: Progress,
   createdAt: z.iso.datetime(),
   /** The first id of the sandbox's range on the host, if it is not the installation's. */

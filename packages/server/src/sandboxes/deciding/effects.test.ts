@@ -33,7 +33,7 @@ const setUp = ({
 }) => {
   const told: EventBody[] = []
   const moves: string[] = []
-  const link = { sandbox, directory: "/link", socket: "/socket", token: "token" }
+  const shared = { sandbox, directory: "/shared", socket: "/socket", token: "token" }
   const nothing = async () => {}
   const parts = {
     rescue: NO_RESCUE,
@@ -46,7 +46,7 @@ const setUp = ({
     keepers: { letGo: nothing },
     lives: { forget: () => {} },
     files: { release: nothing },
-    links: { find: async () => link },
+    sharedDirectories: { find: async () => shared },
     rows: {
       goneOf: async () => [],
       move: async (_: unknown, __: unknown, to: string) => moves.push(to),

@@ -14,9 +14,9 @@ import type { Keepers } from "../keeping/keepers.ts"
 import type { SandboxEvents } from "../keeping/kept.ts"
 import type { Wants } from "../making/wanted.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Links, SandboxLink } from "../state/links.ts"
 import type { Records } from "../state/records.ts"
 import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
+import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Lives } from "../use/lives.ts"
@@ -28,7 +28,7 @@ export interface EffectsParts {
   readonly workspaces: Workspaces
   readonly wants: Wants
   readonly files: WorkspaceFiles
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   readonly records: Records
   readonly keepers: Keepers
   readonly lives: Lives
@@ -149,7 +149,7 @@ class EngineEffects implements Effects {
   }
 
   async forget(row: SandboxRow): Promise<void> {
-    const { keepers, lives, transients, files, rows, links, at } = this.#parts
+    const { keepers, lives, transients, files, rows, sharedDirectories, at } = this.#parts
     const { id: sandbox, workspace } = row
     if (this.#halfRemoved.has(sandbox)) await this.#takeAway(sandbox)
     await keepers.letGo(sandbox, "has ended")
@@ -159,10 +159,10 @@ class EngineEffects implements Effects {
     transients.change(sandbox, { isFrozen: false })
     await files.release(workspace, sandbox)
     await at("forget.released")
-    // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
+    // The shared directory of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
     // looked at.
-    for (const other of await rows.goneOf(workspace)) await links.remove(other)
-    await at("forget.unlinked")
+    for (const other of await rows.goneOf(workspace)) await sharedDirectories.remove(other)
+    await at("forget.unshared")
     await this.tell(sandbox, "gone", row.stop?.reason ?? "it has ended")
     await rows.move(sandbox, ["stopping", "quarantined"], "gone")
     await at("forget.gone")
@@ -205,22 +205,22 @@ class EngineEffects implements Effects {
    * again.
    */
   async #takeLeft(sandbox: SandboxId): Promise<void> {
-    const { links, events } = this.#parts
-    const link = await links.find(sandbox)
-    if (link === undefined) return
-    for await (const left of this.#leftOf(link)) await events.take(sandbox, left)
+    const { sharedDirectories, events } = this.#parts
+    const shared = await sharedDirectories.find(sandbox)
+    if (shared === undefined) return
+    for await (const left of this.#leftOf(shared)) await events.take(sandbox, left)
   }
 
   /**
    * Reads the journal that a sandbox left. The sandbox wrote it, so damaged contents are not believed and hold up
    * nothing.
    */
-  async *#leftOf(link: SandboxLink): AsyncGenerator<readonly Event[]> {
+  async *#leftOf(shared: SharedDirectory): AsyncGenerator<readonly Event[]> {
     const { events, bridges, log } = this.#parts
-    const { sandbox } = link
+    const { sandbox } = shared
     const after = await events.lastSeen(sandbox)
     try {
-      yield* bridges.left(link, after)
+      yield* bridges.left(shared, after)
     } catch (err) {
       log.warn(
         { op: "sandbox.takeLeft", sandbox, err },
@@ -233,10 +233,10 @@ class EngineEffects implements Effects {
 
   /** Why the boot failed, as the sandbox says; undefined: it did not fail, or the sandbox does not answer. */
   async #bootFailureOf(sandbox: SandboxId): Promise<string | undefined> {
-    const { links, bridges } = this.#parts
-    const link = await links.find(sandbox)
+    const { sharedDirectories, bridges } = this.#parts
+    const shared = await sharedDirectories.find(sandbox)
     const signal = AbortSignal.timeout(BOOT_ANSWER_MS)
-    const trace = link && (await bridges.trace(link, signal).catch(() => undefined))
+    const trace = shared && (await bridges.trace(shared, signal).catch(() => undefined))
     if (trace?.outcome !== "failed") return undefined
     return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`
   }

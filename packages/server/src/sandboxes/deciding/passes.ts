@@ -4,7 +4,7 @@ import { type OperationFields, operation } from "../../logging/operation.ts"
 import type { Guard } from "../disk/guard.ts"
 import type { FilesRoom } from "../files/open.ts"
 import type { Keeping } from "../keeping/open.ts"
-import { removeOldLinks, takeUp } from "../keeping/take-up.ts"
+import { removeOldSharedDirectories, takeUp } from "../keeping/take-up.ts"
 import type { Wants } from "../making/wanted.ts"
 import type { State } from "../state/open.ts"
 import type { Pressure } from "./pressure.ts"
@@ -56,7 +56,11 @@ export class Passes {
     const found = await backend.list({ signal })
     const there = { ...this.#parts, found }
     const sandboxes = await takeUp(there)
-    note({ found: found.length, sandboxes, linksRemoved: await removeOldLinks(there) })
+    note({
+      found: found.length,
+      sandboxes,
+      sharedDirectoriesRemoved: await removeOldSharedDirectories(there),
+    })
     // Unfinished forks and imports go before anybody can ask for a workspace of their name.
     await newcomers.removeUnfinished().catch(this.#failed)
     await guard.watch()

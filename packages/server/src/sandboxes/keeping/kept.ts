@@ -11,9 +11,9 @@ import type { Keys } from "../../keys/keys.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Secrets } from "../../logging/secrets.ts"
 import { answerAsks } from "../../repos/answer-asks.ts"
-import type { SandboxLink } from "../state/links.ts"
 import type { SandboxRecord } from "../state/records.ts"
 import { workspaceRepos } from "../state/repos.ts"
+import type { SharedDirectory } from "../state/shared-directories.ts"
 import { begunBoot, follow, isBootOver, summaryOf } from "./boot-summary.ts"
 import type { Bridges, OpenBridge } from "./bridges.ts"
 
@@ -50,7 +50,7 @@ export interface KeepParts {
 
 /** The state of a sandbox when its connection begins. */
 interface KeptStart {
-  readonly link: SandboxLink
+  readonly shared: SharedDirectory
   readonly record: SandboxRecord
   readonly lastSeen: number
   /** undefined: not known, as after a restart. */
@@ -59,7 +59,7 @@ interface KeptStart {
 
 /** A connected sandbox: from its own start, or from the server's, until it is gone. */
 export class Kept {
-  readonly link: SandboxLink
+  readonly shared: SharedDirectory
   /** The agent inside, whatever the workspace wants by now. */
   readonly agent: AgentSpec["kind"]
   /** The ports of the host that the sandbox reaches. */
@@ -79,8 +79,8 @@ export class Kept {
   #silentSinceMs: number | undefined = performance.now()
   #silentFor: BerthError | undefined
 
-  constructor(parts: KeepParts, { link, record, lastSeen, boot }: KeptStart) {
-    const { sandbox, socket: path, token } = link
+  constructor(parts: KeepParts, { shared, record, lastSeen, boot }: KeptStart) {
+    const { sandbox, socket: path, token } = shared
     const { environment, secrets, log, apiPort } = parts
     const repos = workspaceRepos(record.workspace.repos)
     const readKeys = () => parts.keys.read(record.workspace.agent.keys)
@@ -89,7 +89,7 @@ export class Kept {
     const connectHostPort = carried.connect.bind(carried)
     this.hostPorts = hostPorts
     this.#carried = carried
-    this.link = link
+    this.shared = shared
     this.agent = record.workspace.agent.kind
     this.#parts = parts
     this.#mode = record.mode
@@ -143,7 +143,7 @@ export class Kept {
 
   /** Asks the sandbox for its boot; it may not answer. */
   async readBoot(signal: AbortSignal): Promise<void> {
-    this.#boot = summaryOf(await this.#parts.bridges.trace(this.link, signal))
+    this.#boot = summaryOf(await this.#parts.bridges.trace(this.shared, signal))
   }
 
   /** Resolves when the boot is ready or never will be. */
@@ -194,10 +194,10 @@ export class Kept {
     }
     // The consequences of the events come first: once the events are stored, they do not come again.
     if (!this.#isBootOverTold && this.#boot !== undefined && isBootOver(this.#boot)) {
-      await this.#parts.onBootOver(this.link.sandbox, this.#boot)
+      await this.#parts.onBootOver(this.shared.sandbox, this.#boot)
       this.#isBootOverTold = true
     }
-    await this.#parts.events.take(this.link.sandbox, events)
+    await this.#parts.events.take(this.shared.sandbox, events)
     if (this.#isBootOverTold) this.#bootOver.resolve()
   }
 
@@ -205,13 +205,13 @@ export class Kept {
   #complain(err: BerthError): void {
     if (this.#complaint === err.code) return
     this.#complaint = err.code
-    const { sandbox } = this.link
+    const { sandbox } = this.shared
     this.#parts.log.warn({ op: "bridge.open", sandbox, code: err.code, err }, "bridge.open failed")
   }
 
   #end(why: string): void {
     this.#carried.close()
-    const message = `${this.link.sandbox} ${why}`
+    const message = `${this.shared.sandbox} ${why}`
     const error = new BerthError("backend.unknown_sandbox", message)
     this.#connected.reject(error)
     this.#bootOver.reject(error)

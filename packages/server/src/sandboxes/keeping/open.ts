@@ -26,7 +26,7 @@ export interface Keeping {
 }
 
 export const openKeeping = (parts: KeepingParts): Keeping => {
-  const { bridges, links, clock, leases, wake } = parts
+  const { bridges, sharedDirectories, clock, leases, wake } = parts
   const keepers = openKeepers({
     ...parts,
     onBootOver: openBootEnds(parts),
@@ -48,19 +48,23 @@ export const openKeeping = (parts: KeepingParts): Keeping => {
     clock,
     leases,
     ask: async (sandbox, change, signal) =>
-      await bridges.activity(await linkOf({ keepers, links }, sandbox), change, signal),
+      await bridges.activity(
+        await sharedDirectoryOf({ keepers, sharedDirectories }, sandbox),
+        change,
+        signal,
+      ),
     onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
   return { keepers, lives }
 }
 
-/** The link of a sandbox. Fails where it has none. */
-export const linkOf = async (
-  { keepers, links }: Pick<Keeping, "keepers"> & Pick<State, "links">,
+/** The shared directory of a sandbox. Fails where it has none. */
+export const sharedDirectoryOf = async (
+  { keepers, sharedDirectories }: Pick<Keeping, "keepers"> & Pick<State, "sharedDirectories">,
   sandbox: SandboxId,
 ) => {
-  const link = keepers.get(sandbox)?.link ?? (await links.find(sandbox))
-  if (link !== undefined) return link
+  const shared = keepers.get(sandbox)?.shared ?? (await sharedDirectories.find(sandbox))
+  if (shared !== undefined) return shared
   throw unknownSandbox(sandbox)
 }
 

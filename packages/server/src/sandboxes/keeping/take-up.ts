@@ -1,7 +1,7 @@
 import type { ObservedSandbox } from "../../backends/backend.ts"
 import type { Logger } from "../../logging/logger.ts"
-import type { Links } from "../state/links.ts"
 import type { Rows } from "../state/rows.ts"
+import type { SharedDirectories } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import type { Keepers } from "./keepers.ts"
 
@@ -9,7 +9,7 @@ export interface TakeUpParts {
   /** The engine's sandboxes: one read serves everything at the start. */
   readonly found: readonly ObservedSandbox[]
   readonly rows: Pick<Rows, "list" | "listShown">
-  readonly links: Pick<Links, "list" | "remove">
+  readonly sharedDirectories: Pick<SharedDirectories, "list" | "remove">
   readonly keepers: Pick<Keepers, "takeUp">
   readonly transients: Transients
   readonly log: Logger
@@ -48,13 +48,17 @@ export const takeUp = async ({
   return found.length
 }
 
-/** Removes the links of sandboxes that neither the store nor the engine has. Returns how many there were. */
-export const removeOldLinks = async ({ found, rows, links }: TakeUpParts): Promise<number> => {
+/** Removes the shared directories of sandboxes that neither the store nor the engine has. Returns how many there were. */
+export const removeOldSharedDirectories = async ({
+  found,
+  rows,
+  sharedDirectories,
+}: TakeUpParts): Promise<number> => {
   const here = new Set([
     ...(await rows.listShown()).map(({ id }) => id),
     ...found.map(({ identity }) => identity.sandbox),
   ])
-  const old = (await links.list()).filter((sandbox) => !here.has(sandbox))
-  for (const sandbox of old) await links.remove(sandbox)
+  const old = (await sharedDirectories.list()).filter((sandbox) => !here.has(sandbox))
+  for (const sandbox of old) await sharedDirectories.remove(sandbox)
   return old.length
 }

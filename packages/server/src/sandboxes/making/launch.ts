@@ -4,13 +4,13 @@ import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { Overlay } from "@berth/protocol/sandbox"
 import type { Backend } from "../../backends/backend.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Links, SandboxLink } from "../state/links.ts"
+import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import { withReadyCaches } from "./caches/ready.ts"
 import type { Wanted } from "./wanted.ts"
 
 export interface LaunchParts {
   readonly backend: Backend
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   readonly installation: InstallationId
   readonly at: FailPoint
 }
@@ -27,14 +27,14 @@ export interface Launch {
 }
 
 /**
- * Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. A cache that cannot
+ * Makes and starts a sandbox for a workspace. It boots from here on: its shared directory says how far it is. A cache that cannot
  * be made is left out; the sandbox is current all the same.
  */
 export const launch = async (
-  { backend, links, installation, at }: LaunchParts,
+  { backend, sharedDirectories, installation, at }: LaunchParts,
   { sandbox, workspace, wanted, mode, overlays, onWarnings }: Launch,
   signal: AbortSignal,
-): Promise<SandboxLink> => {
+): Promise<SharedDirectory> => {
   const identity = {
     installation,
     workspace,
@@ -48,12 +48,14 @@ export const launch = async (
   )
   const warnings = [...(wanted.warnings ?? []), ...cached.warnings]
   if (warnings.length > 0) await onWarnings(warnings)
-  const link = await links.make(BootPlan.parse({ sandbox, mode, warnings, ...config.boot }))
-  const spec = { identity, config, overlays: [...overlays], link: link.directory }
-  await at("create.linked")
+  const shared = await sharedDirectories.make(
+    BootPlan.parse({ sandbox, mode, warnings, ...config.boot }),
+  )
+  const spec = { identity, config, overlays: [...overlays], sharedDirectory: shared.directory }
+  await at("create.shared")
   await backend.create(spec, { signal })
   await at("create.created")
   await backend.start(sandbox, { signal })
   await at("create.started")
-  return link
+  return shared
 }

@@ -56,10 +56,10 @@ export const openMake = (parts: MakeParts) => {
     await at("create.claimed")
     const onWarnings = (warnings: readonly string[]) => warn(sandbox, warnings)
     const launched = { sandbox, workspace, wanted, mode, overlays, onWarnings }
-    const link = await launch(parts, launched, signal)
+    const shared = await launch(parts, launched, signal)
     await rows.move(sandbox, ["creating"], "booting")
     await at("create.booting")
-    keepers.add(link, record, begunBoot(mode))
+    keepers.add(shared, record, begunBoot(mode))
   }
 
   const noteFailure = async (

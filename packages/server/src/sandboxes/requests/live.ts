@@ -4,12 +4,14 @@ import type { LeaseSource } from "@berth/protocol/lease"
 import type { Backend, EngineState } from "../../backends/backend.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import type { Kept } from "../keeping/kept.ts"
-import { type Keeping, linkOf } from "../keeping/open.ts"
+import { type Keeping, sharedDirectoryOf } from "../keeping/open.ts"
 import type { State } from "../state/open.ts"
 import { unknownSandbox } from "../state/unknown.ts"
 import type { Leases } from "../use/leases.ts"
 
-export interface LiveParts extends Pick<Keeping, "keepers">, Pick<State, "links" | "departures"> {
+export interface LiveParts
+  extends Pick<Keeping, "keepers">,
+    Pick<State, "sharedDirectories" | "departures"> {
   readonly backend: Pick<Backend, "inspect">
   readonly bridges: Pick<Bridges, "put">
   readonly leases: Pick<Leases, "by" | "release">
@@ -67,7 +69,12 @@ export const openLive = (parts: LiveParts): Live => {
     putFile: async (sandbox, path, content, signal) => {
       const query = new URLSearchParams({ path, parents: "true" })
       const body = Readable.from([content])
-      await bridges.put(await linkOf(parts, sandbox), `/files/content?${query}`, body, signal)
+      await bridges.put(
+        await sharedDirectoryOf(parts, sandbox),
+        `/files/content?${query}`,
+        body,
+        signal,
+      )
     },
 
     stateOf: async (sandbox) => {

@@ -10,9 +10,9 @@ import type { Workers } from "../deciding/workers.ts"
 import type { WorkspaceFiles } from "../files/files.ts"
 import { removeCaches } from "../making/caches/remove.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Links } from "../state/links.ts"
 import type { Records } from "../state/records.ts"
 import type { Rows, SandboxRow } from "../state/rows.ts"
+import type { SharedDirectories } from "../state/shared-directories.ts"
 import { detached, unknownSandbox, unknownWorkspace } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Leases } from "../use/leases.ts"
@@ -28,7 +28,7 @@ export interface RequestsParts {
   readonly leases: Leases
   readonly workers: Workers
   readonly files: WorkspaceFiles
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   /** The boot of a sandbox, also of one that has ended; null: not known. */
   readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
   readonly lease: Uses["lease"]
@@ -211,7 +211,7 @@ class PeoplesRequests implements Requests {
    * Removes a workspace, its row last: what a crash leaves can be removed again, and boots anew if it is used instead.
    */
   async #removeFiles(workspace: Slug): Promise<void> {
-    const { closeSessions, workspaces, files, backend, rows, links, at } = this.#parts
+    const { closeSessions, workspaces, files, backend, rows, sharedDirectories, at } = this.#parts
     await closeSessions(workspace)
     await at("removal.closed")
     await workspaces.unbooted(workspace)
@@ -219,8 +219,8 @@ class PeoplesRequests implements Requests {
     await files.remove(workspace)
     await at("removal.files")
     await removeCaches(backend, workspace)
-    for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
-    await at("removal.links")
+    for (const gone of await rows.goneOf(workspace)) await sharedDirectories.remove(gone)
+    await at("removal.shared")
     await workspaces.remove(workspace)
   }
 

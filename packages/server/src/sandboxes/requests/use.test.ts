@@ -80,22 +80,22 @@ it("[R3.4] refuses a sandbox that ended without an event to a prompt that would 
 
 it("[R3.3] asks a sandbox what runs in it as soon as it is reached again", async () => {
   const inside = new Inside()
-  let link: BridgeCall["onState"] = () => {}
+  let onState: BridgeCall["onState"] = () => {}
   const { sandboxes, use } = await open(
     "again",
     (_, state) => {
-      link = state
+      onState = state
     },
     () => inside,
   )
   const { leave } = await use()
   inside.silence()
   await leave()
-  link({ kind: "down" })
+  onState({ kind: "down" })
   await sandboxes.reconcile({ dryRun: false })
   const before = inside.asked
   inside.silence(false)
-  link({ kind: "up" })
+  onState({ kind: "up" })
   await expect.poll(() => inside.asked).toBeGreaterThan(before)
 })
 

@@ -8,8 +8,8 @@ import type { Workers } from "../deciding/workers.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import { type DialAhead, type Dialed, dialAhead } from "../keeping/dial-ahead.ts"
 import { halted } from "../state/halted.ts"
-import type { SandboxLink } from "../state/links.ts"
 import type { Rows } from "../state/rows.ts"
+import type { SharedDirectory } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import { detached, unknownSandbox } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
@@ -68,7 +68,7 @@ export interface UseParts {
   readonly transients: Pick<Transients, "get">
   /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
-  readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
+  readonly sharedDirectoryOf: (sandbox: SandboxId) => Promise<SharedDirectory>
   readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
   readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
 }
@@ -235,12 +235,12 @@ const thaw = async (workers: Workers, sandbox: SandboxId): Promise<void> => {
 }
 
 const dialOnce = async (
-  { bridges, linkOf }: UseParts,
+  { bridges, sharedDirectoryOf }: UseParts,
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<Dialed> => {
-  const link = await linkOf(sandbox)
-  return { socket: await bridges.dial(link, signal), token: link.token }
+  const shared = await sharedDirectoryOf(sandbox)
+  return { socket: await bridges.dial(shared, signal), token: shared.token }
 }
 
 const dial = async (parts: UseParts, sandbox: SandboxId, signal: AbortSignal): Promise<Dialed> => {

@@ -7,8 +7,8 @@ import { summaryOf } from "../keeping/boot-summary.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import type { Keepers } from "../keeping/keepers.ts"
 import type { Decisions } from "../state/decisions.ts"
-import type { FoundLinks } from "../state/links.ts"
 import { type Rows, type SandboxRow, USABLE_PHASES } from "../state/rows.ts"
+import type { FoundSharedDirectories } from "../state/shared-directories.ts"
 import { unknownSandbox } from "../state/unknown.ts"
 import type { Leases } from "../use/leases.ts"
 
@@ -19,7 +19,7 @@ export interface ViewsParts {
   readonly leases: Leases
   readonly decisions: Decisions
   readonly keepers: Keepers
-  readonly links: FoundLinks
+  readonly sharedDirectories: FoundSharedDirectories
   readonly bridges: Pick<Bridges, "trace">
   /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
@@ -34,7 +34,7 @@ export interface Views {
 }
 
 export const openViews = (parts: ViewsParts): Views => {
-  const { backend, rows, leases, decisions, keepers, links, bridges } = parts
+  const { backend, rows, leases, decisions, keepers, sharedDirectories, bridges } = parts
 
   const identityOf = ({ row, observed }: Found) => {
     if (observed !== undefined) return observed.identity
@@ -75,8 +75,8 @@ export const openViews = (parts: ViewsParts): Views => {
       if (kept.boot === undefined) await kept.readBoot(signal).catch(() => {})
       return kept.boot
     }
-    const link = await links.find(sandbox)
-    return link && (await bridges.trace(link, signal).then(summaryOf, () => undefined))
+    const shared = await sharedDirectories.find(sandbox)
+    return shared && (await bridges.trace(shared, signal).then(summaryOf, () => undefined))
   }
 
   return {

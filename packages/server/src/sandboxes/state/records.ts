@@ -10,7 +10,7 @@ const SandboxRecord = z.strictObject({ workspace: WorkspaceSpec, mode: BootMode 
 /** The facts that a server needs to go on with a sandbox after a restart. */
 export type SandboxRecord = z.infer<typeof SandboxRecord>
 
-/** The records of sandboxes. Each lies beside the sandbox's token: out of its reach, and removed with its link. */
+/** The records of sandboxes. Each lies beside the sandbox's token: out of its reach, and removed with its shared directory. */
 export interface Records {
   /** Writes the record, before the sandbox is made. */
   write(sandbox: SandboxId, record: SandboxRecord): Promise<void>

@@ -1,5 +1,5 @@
 import { lookup } from "node:dns/promises"
-import { LINK_PORT_VARIABLE } from "@berth/protocol/link"
+import { SUPERVISOR_PORT_VARIABLE } from "@berth/protocol/shared-directory"
 import { z } from "zod"
 import type { EngineAddress } from "../address.ts"
 import { type Engine, parseAnswer } from "../engine.ts"
@@ -27,7 +27,7 @@ export const reachedAt = async (address: EngineAddress): Promise<string> => {
 /** Publishes the supervisor's port on that address alone. */
 export const publishing = <Body extends Published>(body: Body, host: string): Body => ({
   ...body,
-  Env: [...body.Env, `${LINK_PORT_VARIABLE}=${PORT}`],
+  Env: [...body.Env, `${SUPERVISOR_PORT_VARIABLE}=${PORT}`],
   ExposedPorts: { [KEY]: {} },
   HostConfig: { ...body.HostConfig, PortBindings: { [KEY]: [{ HostIp: host, HostPort: "" }] } },
 })

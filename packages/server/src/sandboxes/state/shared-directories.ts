@@ -4,38 +4,38 @@ import { join } from "node:path"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { removeSmallTree } from "../../host/remove-tree.ts"
 
-/** The server's end of the link to a sandbox. */
-export interface SandboxLink {
+/** The directory that one sandbox shares with the server. */
+export interface SharedDirectory {
   readonly sandbox: SandboxId
-  /** The directory that the sandbox has at LINK_TARGET. Everything in it is under the sandbox's control. */
+  /** Its path on the host; the sandbox has it at SHARED_TARGET. Everything in it is under the sandbox's control. */
   readonly directory: string
   readonly socket: string
   readonly token: string
 }
 
-/** The links that exist. */
-export interface FoundLinks {
-  find(sandbox: SandboxId): Promise<SandboxLink | undefined>
+/** The shared directories that exist. */
+export interface FoundSharedDirectories {
+  find(sandbox: SandboxId): Promise<SharedDirectory | undefined>
   list(): Promise<SandboxId[]>
-  /** The link that was made last. */
+  /** The sandbox whose shared directory was made last. */
   latest(): Promise<SandboxId | undefined>
 }
 
 /** The directories that sandboxes share with the server: one each, made before the sandbox and removed after it. */
-export interface Links extends FoundLinks {
-  /** Makes a link. A repeated call for the same sandbox gives the same link, with this plan. */
-  make(plan: BootPlan): Promise<SandboxLink>
+export interface SharedDirectories extends FoundSharedDirectories {
+  /** Makes a shared directory. A repeated call for the same sandbox gives the same directory, with this plan. */
+  make(plan: BootPlan): Promise<SharedDirectory>
   /**
-   * Removes the link of a sandbox that is gone. May be called twice. A failure is returned, never thrown: a sandbox
-   * controls the contents of its link, and must not hold up others. The link is still listed then.
+   * Removes the shared directory of a sandbox that is gone. May be called twice. A failure is returned, never thrown: a
+   * sandbox controls the contents of its directory, and must not hold up others. The directory is still listed then.
    */
   remove(sandbox: SandboxId): Promise<BerthError | undefined>
 }
 
-export interface LinksOptions {
+export interface SharedDirectoriesOptions {
   readonly root: string
   /** The id on the host of the sandbox's root. */
   readonly owner: number
@@ -46,7 +46,7 @@ const TOKEN_BYTES = 32
 const TOKEN_FILE = "token"
 const INSIDE = "inside"
 
-export const findLinks = (root: string): FoundLinks => {
+export const findSharedDirectories = (root: string): FoundSharedDirectories => {
   const list = async () => {
     const names = (await readdir(root).catch(absent)) ?? []
     return names.flatMap((name) => {
@@ -58,7 +58,7 @@ export const findLinks = (root: string): FoundLinks => {
     list,
     find: async (sandbox) => {
       const token = await readFile(join(root, sandbox, TOKEN_FILE), "utf8").catch(absent)
-      return token === undefined ? undefined : linkOf(root, sandbox, token)
+      return token === undefined ? undefined : sharedDirectoryIn(root, sandbox, token)
     },
     latest: async () => {
       const made = await Promise.all(
@@ -72,20 +72,23 @@ export const findLinks = (root: string): FoundLinks => {
   }
 }
 
-export const openLinks = ({ root, owner }: LinksOptions): Links => {
-  const found = findLinks(root)
+export const openSharedDirectories = ({
+  root,
+  owner,
+}: SharedDirectoriesOptions): SharedDirectories => {
+  const found = findSharedDirectories(root)
   return {
     ...found,
     make: async (plan) => {
       const { sandbox } = plan
       try {
-        const link =
+        const shared =
           (await found.find(sandbox)) ??
-          linkOf(root, sandbox, randomBytes(TOKEN_BYTES).toString("base64url"))
-        await mkdir(link.directory, { recursive: true, mode: 0o700 })
-        const files = { [LINK.token]: link.token, [LINK.plan]: JSON.stringify(plan) }
+          sharedDirectoryIn(root, sandbox, randomBytes(TOKEN_BYTES).toString("base64url"))
+        await mkdir(shared.directory, { recursive: true, mode: 0o700 })
+        const files = { [SHARED.token]: shared.token, [SHARED.plan]: JSON.stringify(plan) }
         for (const [name, text] of Object.entries(files)) {
-          const path = join(link.directory, name)
+          const path = join(shared.directory, name)
           // The file is made anew, so that nothing is written through a link that an earlier sandbox left there.
           await removeSmallTree(path)
           const file = await open(path, "wx", 0o600)
@@ -97,11 +100,11 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
             await file.close()
           }
         }
-        await chmod(link.directory, 0o700)
-        await chown(link.directory, owner, owner)
-        // The token comes last: with it, the link is complete.
-        await writeFile(join(root, sandbox, TOKEN_FILE), link.token, { mode: 0o600 })
-        return link
+        await chmod(shared.directory, 0o700)
+        await chown(shared.directory, owner, owner)
+        // The token comes last: with it, the shared directory is complete.
+        await writeFile(join(root, sandbox, TOKEN_FILE), shared.token, { mode: 0o600 })
+        return shared
       } catch (cause) {
         throw failed("made", sandbox, cause)
       }
@@ -117,9 +120,9 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
   }
 }
 
-const linkOf = (root: string, sandbox: SandboxId, token: string): SandboxLink => {
+const sharedDirectoryIn = (root: string, sandbox: SandboxId, token: string): SharedDirectory => {
   const directory = join(root, sandbox, INSIDE)
-  return { sandbox, directory, socket: join(directory, LINK.socket), token }
+  return { sandbox, directory, socket: join(directory, SHARED.socket), token }
 }
 
 const absent = (thrown: NodeJS.ErrnoException): undefined => {
@@ -131,7 +134,7 @@ const failed = (what: string, sandbox: SandboxId, cause: unknown): BerthError =>
   const isFull = code === "ENOSPC" || code === "EDQUOT"
   return new BerthError(
     isFull ? "backend.disk_full" : "backend.engine_failed",
-    `the link to ${sandbox} could not be ${what}: ${message}`,
+    `the shared directory of ${sandbox} could not be ${what}: ${message}`,
     { details: { sandbox, systemSaid: message }, cause },
   )
 }

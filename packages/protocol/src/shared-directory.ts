@@ -3,14 +3,14 @@
  * The names stand apart from the schemas, for the supervisor's sake.
  */
 
-/** The path of the directory inside. */
-export const LINK_TARGET = "/run/berth"
+/** The path of the shared directory inside a sandbox. */
+export const SHARED_TARGET = "/run/berth"
 
 /** The variable that tells the supervisor to serve on this port as well, where the server cannot reach its socket. */
-export const LINK_PORT_VARIABLE = "BERTH_LINK_PORT"
+export const SUPERVISOR_PORT_VARIABLE = "BERTH_SUPERVISOR_PORT"
 
-/** The names of the files in it. */
-export const LINK = {
+/** The names of the files in the shared directory. */
+export const SHARED = {
   /** Written by the server before the start. */
   token: "token",
   plan: "plan.json",
