@@ -14,7 +14,7 @@ import { openLayers } from "@berth/server/layers/open"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { DEFAULT_POLICY } from "@berth/server/sandboxes/deciding/policy"
-import { wantedOf } from "@berth/server/sandboxes/making/wanted"
+import { desiredConfigOf } from "@berth/server/sandboxes/making/desired-configs"
 import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
 import { systemClock } from "@berth/server/sandboxes/state/clock"
 import { openRecords } from "@berth/server/sandboxes/state/records"
@@ -102,7 +102,7 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     // With a network, its hash would follow this machine's own settings.
     const network = { kind: "none" as const }
     const spec = WorkspaceSpec.parse({ slug: Slug.parse(newId.sandbox()), network })
-    const wanted = wantedOf(spec, await backend.resolveSystem(spec.system), TOOLBOX, {
+    const wanted = desiredConfigOf(spec, await backend.resolveSystem(spec.system), TOOLBOX, {
       variables: {},
       certificates: [],
     })

@@ -14,7 +14,7 @@ import type { Secrets } from "./logging/secrets.ts"
 import { type BackendChoice, openBackend } from "./open-backend.ts"
 import { DEFAULT_POLICY } from "./sandboxes/deciding/policy.ts"
 import type { DiskParts } from "./sandboxes/disk/open.ts"
-import { hearing } from "./sandboxes/keeping/heard.ts"
+import { rememberEvents } from "./sandboxes/keeping/event-memory.ts"
 import { openSandboxes, type Sandboxes } from "./sandboxes/sandboxes.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
 import { openRecords } from "./sandboxes/state/records.ts"
@@ -74,7 +74,7 @@ export const openStandalone = async (
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
-  const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
+  const { events, memoryOf } = rememberEvents(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
     backend,
     layers,
@@ -111,29 +111,29 @@ export const openStandalone = async (
   const start = async (workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> => {
     const own = alone(workspace)
     const { sandbox: id } = await sandboxes.up(own, { mode }, signal)
-    const kept = sandboxes.kept(id)
-    const heard = heardOf(id)
+    const connection = sandboxes.kept(id)
+    const memory = memoryOf(id)
     void sandboxes.gone(id, signal).then(
-      () => heard.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
+      () => memory.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
       () => {},
     )
     const session = newId.session()
     const sandbox: StandaloneSandbox = {
       id,
       get events() {
-        return heard.events
+        return memory.events
       },
-      until: (holds) => heard.until(holds),
+      until: (holds) => memory.until(holds),
       trace: () => sandboxes.trace(id, signal),
       prompt: async (text) => {
         const prompt = newId.prompt()
-        await kept.startPrompt({ prompt, session, text })
-        const end = await heard.until(
+        await connection.startPrompt({ prompt, session, text })
+        const end = await memory.until(
           (body) => body.type === "prompt.state" && body.prompt === prompt && isOver(body.state),
         )
         const { state, reason } = end as Extract<EventBody, { type: "prompt.state" }>
         const result = { state, ...(reason !== undefined && { reason }) } as PromptResult
-        const output = heard.events
+        const output = memory.events
           .map(({ body }) =>
             body.type === "message.delta" && body.prompt === prompt ? body.text : "",
           )

@@ -15,7 +15,7 @@ import { makeRoom } from "./requests/make-room.ts"
 import { type Names, openNames } from "./requests/names.ts"
 import { openRequests, type Requests } from "./requests/requests.ts"
 import { openUp, type UpOptions } from "./requests/up.ts"
-import { openUses, type Uses } from "./requests/use.ts"
+import { openSandboxUse, type SandboxUse } from "./requests/use.ts"
 import { openViews, type Views } from "./requests/views.ts"
 import { openRooms, type Rooms, type SandboxesParts } from "./rooms.ts"
 import { unknownWorkspace } from "./state/unknown.ts"
@@ -27,7 +27,7 @@ import { unknownWorkspace } from "./state/unknown.ts"
 export interface Sandboxes
   extends Views,
     Omit<Requests, "stop" | "remove" | "replaceWorkspace">,
-    Uses,
+    SandboxUse,
     Copies,
     Live {
   readonly names: Names
@@ -62,7 +62,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const rooms = await openRooms(parts)
   const calls = openCalls(rooms)
   const { names, views, requests } = calls
-  const { rescue, wants, guard, keeping, passes, workers } = rooms
+  const { rescue, desiredConfigs, guard, keeping, passes, workers } = rooms
   const { current } = names
 
   return {
@@ -114,8 +114,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     haltOf: (sandbox) => guard.why(sandbox),
     giveUp: openGiveUp({ ...rooms, haltOf: (sandbox) => guard.why(sandbox), wake: workers.wake }),
     reconcile: async ({ dryRun }) => {
-      await wants.prepare()
-      wants.refresh()
+      await desiredConfigs.prepare()
+      desiredConfigs.refresh()
       return await reconcile(rooms, { dryRun })
     },
     adopt: (signal) => passes.start(signal),
@@ -126,17 +126,17 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 /** The calls of people and programs, one subject each. */
 const openCalls = (rooms: Rooms) => {
   const { keeping, workers, ensure, guard, pressure } = rooms
-  const { keepers } = keeping
+  const { connections } = keeping
   const { wake } = workers
   const held = (sandbox: SandboxId) => guard.held(sandbox)
   const parts = { ...rooms, ...keeping, ...rooms.files, wake, held }
   const live = openLive(parts)
   const views = openViews(parts)
-  const uses = openUses({
+  const uses = openSandboxUse({
     ...parts,
     sharedDirectoryOf: (sandbox) => sharedDirectoryOf(parts, sandbox),
     booted: live.booted,
-    bootOf: (sandbox) => keepers.get(sandbox)?.boot,
+    bootOf: (sandbox) => connections.get(sandbox)?.boot,
   })
   const names = openNames({
     ...rooms,

@@ -3,8 +3,9 @@ import type { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { Bells } from "../events/bells.ts"
-import type { Claim, Use } from "../sandboxes/requests/use.ts"
+import type { Use } from "../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { LeaseRequest } from "../sandboxes/use/leases.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { errorOf, isEnded } from "./failures.ts"
 import type { Presence } from "./presence.ts"
@@ -32,7 +33,7 @@ const PATIENCE_MS = 10 * 60_000
  */
 const PASSING: ReadonlySet<string> = new Set(["workspace.draining", "toolbox.preparing"])
 
-export const claimOf = (prompt: PromptId): Claim => ({
+export const claimOf = (prompt: PromptId): LeaseRequest => ({
   kind: "prompt",
   source: "prompt",
   subject: prompt,

@@ -10,7 +10,7 @@ import { AgentSpec } from "@berth/protocol/workspace"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
-import type { Kept } from "../sandboxes/keeping/kept.ts"
+import type { SandboxConnection } from "../sandboxes/keeping/connection.ts"
 import type { EndProcesses } from "../sandboxes/requests/end-processes.ts"
 import type { Use } from "../sandboxes/requests/use.ts"
 import { systemClock } from "../sandboxes/state/clock.ts"
@@ -34,7 +34,7 @@ const use = {
   end: async () => {},
 } as Partial<Use> as Use
 
-const keeping = (kept: Partial<Kept>): Kept => kept as Kept
+const keeping = (kept: Partial<SandboxConnection>): SandboxConnection => kept as SandboxConnection
 
 const AT = "2026-01-02T03:04:05.678Z"
 
@@ -52,7 +52,7 @@ const ended = (prompt: PromptId, state: "succeeded" | "failed"): EventBody => ({
 const isStateOf = (body: EventBody, prompt: PromptId, state: string): boolean =>
   body.type === "prompt.state" && body.prompt === prompt && body.state === state
 
-const succeeding = (): Kept =>
+const succeeding = (): SandboxConnection =>
   keeping({
     agent: "shell",
     connected: Promise.resolve(),
@@ -86,7 +86,7 @@ const setUp = async (
     atMs: 1,
   })
   const started: PromptStanding = { state: "started" }
-  const kept: Partial<Kept> = {
+  const kept: Partial<SandboxConnection> = {
     agent: "shell",
     startPrompt: async ({ prompt }) => {
       await whole.changes.end(prompt, { state: "succeeded" })

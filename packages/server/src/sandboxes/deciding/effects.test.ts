@@ -43,8 +43,8 @@ const setUp = ({
     transients: new Transients(),
     onGone: () => {},
     bridges: { left },
-    keepers: { letGo: nothing },
-    lives: { forget: () => {} },
+    connections: { drop: nothing },
+    activities: { forget: () => {} },
     files: { release: nothing },
     sharedDirectories: { find: async () => shared },
     rows: {

@@ -10,28 +10,28 @@ import type { Rescue } from "../disk/rescue.ts"
 import type { WorkspaceFiles } from "../files/files.ts"
 import { isBootOver } from "../keeping/boot-summary.ts"
 import type { Bridges } from "../keeping/bridges.ts"
-import type { Keepers } from "../keeping/keepers.ts"
-import type { SandboxEvents } from "../keeping/kept.ts"
-import type { Wants } from "../making/wanted.ts"
+import type { SandboxEvents } from "../keeping/connection.ts"
+import type { Connections } from "../keeping/connections.ts"
+import type { DesiredConfigs } from "../making/desired-configs.ts"
 import type { FailPoint } from "../state/fail-point.ts"
 import type { Records } from "../state/records.ts"
 import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
 import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import type { Workspaces } from "../state/workspaces.ts"
-import type { Lives } from "../use/lives.ts"
+import type { Activities } from "../use/activities.ts"
 import type { Effects } from "./act.ts"
 
 export interface EffectsParts {
   readonly backend: Backend
   readonly rows: Rows
   readonly workspaces: Workspaces
-  readonly wants: Wants
+  readonly desiredConfigs: DesiredConfigs
   readonly files: WorkspaceFiles
   readonly sharedDirectories: SharedDirectories
   readonly records: Records
-  readonly keepers: Keepers
-  readonly lives: Lives
+  readonly connections: Connections
+  readonly activities: Activities
   readonly events: SandboxEvents
   readonly bridges: Pick<Bridges, "left" | "trace">
   readonly log: Logger
@@ -76,7 +76,7 @@ class EngineEffects implements Effects {
   }
 
   async adopt({ identity, state }: ObservedSandbox): Promise<void> {
-    const { records, workspaces, rows, keepers, lives, log, transients } = this.#parts
+    const { records, workspaces, rows, connections, activities, log, transients } = this.#parts
     const { sandbox, workspace, configHash } = identity
     const record = await records.read(sandbox)
     if (record === undefined) throw nothingKnown(sandbox)
@@ -90,20 +90,20 @@ class EngineEffects implements Effects {
     const phase = failure === undefined ? usable : "failed"
     if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
     else if (failure !== undefined) await workspaces.bootFailed(workspace, configHash, failure)
-    await keepers.takeUp(sandbox)
+    await connections.reconnect(sandbox)
     if (state === "paused") transients.change(sandbox, { isFrozen: true })
     // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
-    await lives.ask(sandbox)
+    await activities.query(sandbox)
     log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
   }
 
   async quarantine({ identity, state }: ObservedSandbox): Promise<void> {
-    const { backend, records, rows, keepers, log } = this.#parts
+    const { backend, records, rows, connections, log } = this.#parts
     const { sandbox, workspace, configHash } = identity
     const record = await records.read(sandbox).catch(() => undefined)
     const row = { id: sandbox, workspace, configHash, mode: record?.mode ?? "fresh" }
     await rows.insert({ ...row, phase: "quarantined" })
-    await keepers.letGo(sandbox, "is quarantined")
+    await connections.drop(sandbox, "is quarantined")
     if (state === "paused") await backend.resume(sandbox)
     if (state !== "created" && state !== "exited")
       await this.#inTurn(() => this.#stopInOrder(sandbox))
@@ -111,13 +111,13 @@ class EngineEffects implements Effects {
   }
 
   async bury(row: SandboxRow, reason: string): Promise<void> {
-    const { rows, keepers, workspaces, log } = this.#parts
+    const { rows, connections, workspaces, log } = this.#parts
     const { id: sandbox, workspace, configHash, phase } = row
     const lastWords = await this.#lastWords(sandbox)
     const why = [reason, lastWords].filter((said) => said !== "").join(": ")
     if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
     log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
-    const boot = keepers.get(sandbox)?.boot
+    const boot = connections.get(sandbox)?.boot
     // A boot that has reported its failure is counted already.
     const hasTold = boot !== undefined && isBootOver(boot)
     if (phase === "booting" && !hasTold) await workspaces.bootFailed(workspace, configHash, why)
@@ -149,13 +149,13 @@ class EngineEffects implements Effects {
   }
 
   async forget(row: SandboxRow): Promise<void> {
-    const { keepers, lives, transients, files, rows, sharedDirectories, at } = this.#parts
+    const { connections, activities, transients, files, rows, sharedDirectories, at } = this.#parts
     const { id: sandbox, workspace } = row
     if (this.#halfRemoved.has(sandbox)) await this.#takeAway(sandbox)
-    await keepers.letGo(sandbox, "has ended")
+    await connections.drop(sandbox, "has ended")
     await this.#takeLeft(sandbox)
     await at("forget.heard")
-    lives.forget(sandbox)
+    activities.forget(sandbox)
     transients.change(sandbox, { isFrozen: false })
     await files.release(workspace, sandbox)
     await at("forget.released")
@@ -243,10 +243,10 @@ class EngineEffects implements Effects {
 
   /** Whether the sandbox is the one that its workspace wants, and the workspace has no other. */
   async #isCurrent({ sandbox, workspace, configHash }: SandboxIdentity): Promise<boolean> {
-    const { rows, wants } = this.#parts
+    const { rows, desiredConfigs } = this.#parts
     const others = (await rows.ofWorkspace(workspace)).filter(({ id }) => id !== sandbox)
     if (others.some(({ phase }) => isCurrentPhase(phase))) return false
-    return (await wants.known(workspace)) === configHash
+    return (await desiredConfigs.known(workspace)) === configHash
   }
 }
 

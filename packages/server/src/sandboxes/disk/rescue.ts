@@ -20,15 +20,15 @@ export interface Rescue {
    * gives up a piece of the reserve, and does the work again, until it is done or nothing is left to give up.
    */
   run<Result>(work: () => Promise<Result>): Promise<Result>
-  /** Halts all sandboxes, until `letGo`. */
+  /** Halts all sandboxes, until `resume`. */
   halt(): Promise<void>
   readonly isHalted: boolean
   /**
    * Resumes all sandboxes that were halted here, except the held ones. A sandbox that runs for its engine but stands
    * still was halted by an earlier server, and is resumed as well.
    */
-  letGo(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
-  /** Halts one sandbox, until `letGo`. */
+  resume(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
+  /** Halts one sandbox, until `resume`. */
   hold(sandbox: SandboxId): Promise<void>
   /** Ends all processes of a sandbox but its supervisor, which goes on. */
   clear(sandbox: SandboxId): Promise<void>
@@ -96,7 +96,7 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
       })
       await halting
     },
-    letGo: async (held, running) => {
+    resume: async (held, running) => {
       await halting?.catch(() => {})
       await Promise.race([Promise.allSettled(again), pause(AGAIN_MS, undefined, { ref: false })])
       const names = await namesOf(dataDir)
@@ -147,7 +147,7 @@ export const NO_RESCUE: Rescue = {
   run: (work) => work(),
   halt: async () => {},
   isHalted: false,
-  letGo: async () => {},
+  resume: async () => {},
   hold: async () => {},
   clear: async () => {},
   pidsOf: async () => new Map(),

@@ -6,7 +6,7 @@ import type { Backend } from "../../backends/backend.ts"
 import type { FailPoint } from "../state/fail-point.ts"
 import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import { withReadyCaches } from "./caches/ready.ts"
-import type { Wanted } from "./wanted.ts"
+import type { DesiredConfig } from "./desired-configs.ts"
 
 export interface LaunchParts {
   readonly backend: Backend
@@ -18,7 +18,7 @@ export interface LaunchParts {
 export interface Launch {
   readonly sandbox: SandboxId
   readonly workspace: Slug
-  readonly wanted: Wanted
+  readonly wanted: DesiredConfig
   readonly mode: BootMode
   /** The workspace's files, for the mounts of kind `stack`. */
   readonly overlays: readonly Overlay[]

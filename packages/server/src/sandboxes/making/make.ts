@@ -6,22 +6,22 @@ import type { Logger } from "../../logging/logger.ts"
 import { operation } from "../../logging/operation.ts"
 import type { WorkspaceFiles } from "../files/files.ts"
 import { begunBoot } from "../keeping/boot-summary.ts"
-import type { Keepers } from "../keeping/keepers.ts"
+import type { Connections } from "../keeping/connections.ts"
 import type { Records } from "../state/records.ts"
 import type { Rows } from "../state/rows.ts"
 import type { Transients } from "../state/transients.ts"
 import type { Workspaces } from "../state/workspaces.ts"
-import type { Lives } from "../use/lives.ts"
+import type { Activities } from "../use/activities.ts"
+import type { DesiredConfig } from "./desired-configs.ts"
 import { type LaunchParts, launch } from "./launch.ts"
-import type { Wanted } from "./wanted.ts"
 
 export interface MakeParts extends LaunchParts {
   readonly rows: Rows
   readonly workspaces: Workspaces
   readonly records: Records
   readonly files: WorkspaceFiles
-  readonly keepers: Keepers
-  readonly lives: Lives
+  readonly connections: Connections
+  readonly activities: Activities
   /** Has the sandbox looked at. */
   readonly wake: (sandbox: SandboxId) => void
   readonly log: Logger
@@ -31,13 +31,14 @@ export interface MakeParts extends LaunchParts {
 export interface NewRow {
   readonly sandbox: SandboxId
   readonly spec: WorkspaceSpec
-  readonly wanted: Wanted
+  readonly wanted: DesiredConfig
   readonly mode: BootMode
 }
 
 /** Makes a sandbox, with its row first: what a crash or a failure leaves of it is found by the row, and removed. */
 export const openMake = (parts: MakeParts) => {
-  const { rows, workspaces, records, files, keepers, lives, wake, log, transients, at } = parts
+  const { rows, workspaces, records, files, connections, activities, wake, log, transients, at } =
+    parts
 
   const warn = async (sandbox: SandboxId, warnings: readonly string[]): Promise<void> => {
     await rows.warn(sandbox, warnings)
@@ -59,7 +60,7 @@ export const openMake = (parts: MakeParts) => {
     const shared = await launch(parts, launched, signal)
     await rows.move(sandbox, ["creating"], "booting")
     await at("create.booting")
-    keepers.add(shared, record, begunBoot(mode))
+    connections.add(shared, record, begunBoot(mode))
   }
 
   const noteFailure = async (
@@ -76,7 +77,7 @@ export const openMake = (parts: MakeParts) => {
     const ids = { sandbox, workspace: spec.slug, mode }
     return operation(log, "sandbox.create", ids, async () => {
       transients.change(sandbox, { isBeingMade: true })
-      lives.born(sandbox)
+      activities.begin(sandbox)
       try {
         await makeIt(made, signal)
       } catch (thrown) {

@@ -10,7 +10,7 @@ import { openMemoryHost } from "../testing/memory-host.ts"
 import { storeOfFile } from "../testing/store.ts"
 import { OLD_CONFIG, POLICY } from "../testing/world.ts"
 import { MAX_FAILED_BOOTS } from "./ensure.ts"
-import { thinkingClaim } from "./session-claims.ts"
+import { thinkingLease } from "./session-leases.ts"
 
 const APP = Slug.parse("app")
 const { signal } = new AbortController()
@@ -191,7 +191,7 @@ describe("the current sandbox of a workspace", () => {
     "[R1.7] is made within 5 s by %s, though a session keeps the stale one",
     async (what) => {
       const { sandbox: old } = await up(1)
-      await sandboxes.resume(old, thinkingClaim(newId.session(), 60_000))
+      await sandboxes.resume(old, thinkingLease(newId.session(), 60_000))
       const isChange = what.startsWith("a change")
       if (!isChange) {
         await outdate(old)

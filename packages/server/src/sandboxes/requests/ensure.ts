@@ -6,8 +6,8 @@ import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Serially } from "../../host/serial.ts"
 import { undrain } from "../deciding/undrain.ts"
 import { isBootOver } from "../keeping/boot-summary.ts"
+import type { DesiredConfigs } from "../making/desired-configs.ts"
 import type { NewRow } from "../making/make.ts"
-import type { Wants } from "../making/wanted.ts"
 import type { Decisions } from "../state/decisions.ts"
 import type { Departures } from "../state/departures.ts"
 import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
@@ -32,7 +32,7 @@ export interface EnsureParts {
   readonly rows: Rows
   readonly leases: Leases
   readonly workspaces: Workspaces
-  readonly wants: Wants
+  readonly desiredConfigs: DesiredConfigs
   /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
   readonly isBooting: (sandbox: SandboxId) => boolean
@@ -76,7 +76,7 @@ export interface Ensured {
 export type Ensure = (slug: Slug, options: EnsureOptions, signal: AbortSignal) => Promise<Ensured>
 
 export const openEnsure = (parts: EnsureParts): Ensure => {
-  const { rows, leases, workspaces, wants, serially } = parts
+  const { rows, leases, workspaces, desiredConfigs, serially } = parts
   /** The waiting requests of each workspace: when one of them gets its sandbox, the others look again. */
   const waiting = new Map<Slug, AbortController>()
   const found = (slug: Slug): void => {
@@ -93,7 +93,7 @@ export const openEnsure = (parts: EnsureParts): Ensure => {
     const workspace = await workspaces.get(slug)
     if (workspace === undefined) throw unknownWorkspace(slug)
     const { spec, isBooted, failed } = workspace
-    const wanted = await wants.of(spec, { signal, isTold: waitMs !== undefined })
+    const wanted = await desiredConfigs.of(spec, { signal, isTold: waitMs !== undefined })
     const all = await rows.ofWorkspace(slug)
     const there = all.find(isCurrent) ?? all[0]
     if (there !== undefined) {

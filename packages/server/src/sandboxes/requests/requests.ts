@@ -16,7 +16,7 @@ import type { SharedDirectories } from "../state/shared-directories.ts"
 import { detached, unknownSandbox, unknownWorkspace } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Leases } from "../use/leases.ts"
-import type { Uses } from "./use.ts"
+import type { SandboxUse } from "./use.ts"
 
 export interface RequestsParts {
   readonly backend: Pick<Backend, "inspect" | "listCaches" | "removeCache">
@@ -31,7 +31,7 @@ export interface RequestsParts {
   readonly sharedDirectories: SharedDirectories
   /** The boot of a sandbox, also of one that has ended; null: not known. */
   readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
-  readonly lease: Uses["lease"]
+  readonly lease: SandboxUse["lease"]
   /** Closes the sessions of a workspace whose files are about to be removed. */
   readonly closeSessions: (workspace: Slug) => Promise<void>
   readonly at: FailPoint
@@ -80,8 +80,8 @@ class PeoplesRequests implements Requests {
   async hold(...[asked, { holder, forMs }, signal]: Parameters<Requests["hold"]>): Promise<Lease> {
     const { lease: take, workers, leases } = this.#parts
     const time = forMs !== undefined && { ttlMs: forMs }
-    const claim = { kind: "hold", source: "person", holder, ...time } as const
-    const { sandbox, lease } = await take(asked, claim, signal)
+    const request = { kind: "hold", source: "person", holder, ...time } as const
+    const { sandbox, lease } = await take(asked, request, signal)
     // A paused sandbox is in use now, too.
     workers.wake(sandbox)
     const held = (await leases.of(sandbox)).find(({ id }) => id === lease)

@@ -13,8 +13,8 @@ import type { SharedDirectory } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import { detached, unknownSandbox } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
+import type { Activities } from "../use/activities.ts"
 import type { LeaseRequest, Leases } from "../use/leases.ts"
-import type { Lives } from "../use/lives.ts"
 import { bootFailed, type Ensure, type Ensured } from "./ensure.ts"
 
 /** A use of a sandbox. The sandbox is not taken away until the use ends. */
@@ -31,29 +31,26 @@ export interface Use {
   end(): Promise<void>
 }
 
-/** A claim on a sandbox. Claims of a call end with the server; others survive a restart, until ended. */
-export type Claim = Omit<LeaseRequest, "sandbox">
-
 /** The ways to use a sandbox. */
-export interface Uses {
+export interface SandboxUse {
   /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
-  use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
+  use(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
   /**
    * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
    * with the sandbox whose boot is waited for.
    */
   useOf(
     workspace: Slug,
-    claim: Claim,
+    request: LeaseRequest,
     signal: AbortSignal,
     onBooting?: (sandbox: SandboxId) => void,
   ): Promise<Use>
   /** The same for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
-  useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
+  useOnly(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
   /** Takes the lease alone, on the sandbox or its successor: the holder calls nothing in it. */
-  lease(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Leased>
+  lease(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Leased>
   /** Resumes a use that outlived a server. Fails where that sandbox is not to be used any more. */
-  resume(sandbox: SandboxId, claim: Claim): Promise<Use>
+  resume(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
 }
 
 export interface UseParts {
@@ -62,7 +59,7 @@ export interface UseParts {
   readonly rows: Rows
   readonly workspaces: Workspaces
   readonly leases: Leases
-  readonly lives: Lives
+  readonly activities: Activities
   readonly workers: Workers
   readonly ensure: Ensure
   readonly transients: Pick<Transients, "get">
@@ -80,12 +77,12 @@ const UNTOLD_MS = 1_000
 const DIAL_MS = 5_000
 const DIAL_PAUSE_MS = 20
 
-export const openUses = (parts: UseParts): Uses => {
-  const { leases, lives, workers, transients, ensure } = parts
+export const openSandboxUse = (parts: UseParts): SandboxUse => {
+  const { leases, activities, workers, transients, ensure } = parts
 
   const begin = async (
     { sandbox, lease: first }: Leased,
-    claim: Claim,
+    request: LeaseRequest,
     { ahead, isFound = false }: { readonly ahead?: DialAhead; readonly isFound?: boolean } = {},
   ): Promise<Use> => {
     let lease = first
@@ -107,43 +104,43 @@ export const openUses = (parts: UseParts): Uses => {
       throw thrown
     }
     const again = async () => {
-      lease = await leases.acquire({ ...claim, sandbox })
+      lease = await leases.acquire({ ...request, sandbox })
     }
     return {
       sandbox,
       dial: async (until) => (await ahead?.take()) ?? (await dial(parts, sandbox, until)),
       renew: () => {
         // Refused where the sandbox has been given up meanwhile: the connection ends with it.
-        if (isOver || claim.ttlMs === undefined || leases.renew(lease)) return
+        if (isOver || request.ttlMs === undefined || leases.renew(lease)) return
         renewing ??= again()
           .catch(() => {})
           .finally(() => {
             renewing = undefined
           })
       },
-      leave: () => lives.look(sandbox),
+      leave: () => activities.refresh(sandbox),
       end,
     }
   }
 
   return {
-    use: async (sandbox, claim, signal) => {
+    use: async (sandbox, request, signal) => {
       // The connection is made while the lease is being written: one less thing to wait for before every command.
       const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
       try {
-        const taken = await acquire(parts, sandbox, claim, signal)
+        const taken = await acquire(parts, sandbox, request, signal)
         if (taken.sandbox !== sandbox) ahead.drop()
-        return await begin(taken, claim, { ahead })
+        return await begin(taken, request, { ahead })
       } catch (thrown) {
         ahead.drop()
         throw thrown
       }
     },
 
-    useOf: async (workspace, claim, signal, onBooting) => {
+    useOf: async (workspace, request, signal, onBooting) => {
       const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
       const { sandbox } = await ensure(workspace, options, signal)
-      const use = await begin(await acquire(parts, sandbox, claim, signal), claim)
+      const use = await begin(await acquire(parts, sandbox, request, signal), request)
       try {
         onBooting?.(use.sandbox)
         await parts.booted(use.sandbox, signal)
@@ -157,22 +154,23 @@ export const openUses = (parts: UseParts): Uses => {
       }
     },
 
-    useOnly: async (sandbox, claim) => {
+    useOnly: async (sandbox, request) => {
       // Finds out first if the sandbox has just ended.
       await workers.settle(sandbox)
-      const lease = await leases.acquire({ ...claim, sandbox })
-      return await begin({ sandbox, lease }, claim)
+      const lease = await leases.acquire({ ...request, sandbox })
+      return await begin({ sandbox, lease }, request)
     },
 
-    lease: (sandbox, claim, signal) => acquire(parts, sandbox, claim, signal),
+    lease: (sandbox, request, signal) => acquire(parts, sandbox, request, signal),
 
-    resume: async (sandbox, claim) => {
+    resume: async (sandbox, request) => {
       const isSame = ({ source, subject }: Pick<Lease, "source" | "subject">) =>
-        source === claim.source && subject === (claim.subject ?? null)
+        source === request.source && subject === (request.subject ?? null)
       const found = (await leases.of(sandbox)).find(isSame)?.id
-      if (found !== undefined && claim.ttlMs !== undefined) await leases.retime(found, claim.ttlMs)
-      const lease = found ?? (await leases.acquire({ ...claim, sandbox }))
-      return await begin({ sandbox, lease }, claim, { isFound: found !== undefined })
+      if (found !== undefined && request.ttlMs !== undefined)
+        await leases.retime(found, request.ttlMs)
+      const lease = found ?? (await leases.acquire({ ...request, sandbox }))
+      return await begin({ sandbox, lease }, request, { isFound: found !== undefined })
     },
   }
 }
@@ -185,13 +183,13 @@ export interface Leased {
 const acquire = async (
   parts: UseParts,
   sandbox: SandboxId,
-  claim: Claim,
+  request: LeaseRequest,
   signal: AbortSignal,
 ): Promise<Leased> => {
   let next: Ensured = { sandbox, made: false }
   for (;;) {
     try {
-      const lease = await parts.leases.acquire({ ...claim, sandbox: next.sandbox })
+      const lease = await parts.leases.acquire({ ...request, sandbox: next.sandbox })
       return { sandbox: next.sandbox, lease }
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown

@@ -5,7 +5,7 @@ import type { BootSummary, DecisionView, SandboxView, SandboxWhy } from "@berth/
 import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
 import { summaryOf } from "../keeping/boot-summary.ts"
 import type { Bridges } from "../keeping/bridges.ts"
-import type { Keepers } from "../keeping/keepers.ts"
+import type { Connections } from "../keeping/connections.ts"
 import type { Decisions } from "../state/decisions.ts"
 import { type Rows, type SandboxRow, USABLE_PHASES } from "../state/rows.ts"
 import type { FoundSharedDirectories } from "../state/shared-directories.ts"
@@ -18,7 +18,7 @@ export interface ViewsParts {
   readonly rows: Rows
   readonly leases: Leases
   readonly decisions: Decisions
-  readonly keepers: Keepers
+  readonly connections: Connections
   readonly sharedDirectories: FoundSharedDirectories
   readonly bridges: Pick<Bridges, "trace">
   /** Why the sandbox stays halted, if it does. */
@@ -34,7 +34,7 @@ export interface Views {
 }
 
 export const openViews = (parts: ViewsParts): Views => {
-  const { backend, rows, leases, decisions, keepers, sharedDirectories, bridges } = parts
+  const { backend, rows, leases, decisions, connections, sharedDirectories, bridges } = parts
 
   const identityOf = ({ row, observed }: Found) => {
     if (observed !== undefined) return observed.identity
@@ -46,7 +46,7 @@ export const openViews = (parts: ViewsParts): Views => {
     const { row, observed } = found
     const identity = identityOf(found)
     const reason = parts.held(identity.sandbox)
-    const hostPorts = keepers.get(identity.sandbox)?.hostPorts ?? []
+    const hostPorts = connections.get(identity.sandbox)?.hostPorts ?? []
     return {
       identity,
       phase: phaseOf(found, reason),
@@ -70,10 +70,10 @@ export const openViews = (parts: ViewsParts): Views => {
     sandbox: SandboxId,
     signal: AbortSignal,
   ): Promise<BootSummary | undefined> => {
-    const kept = keepers.get(sandbox)
-    if (kept !== undefined) {
-      if (kept.boot === undefined) await kept.readBoot(signal).catch(() => {})
-      return kept.boot
+    const connection = connections.get(sandbox)
+    if (connection !== undefined) {
+      if (connection.boot === undefined) await connection.readBoot(signal).catch(() => {})
+      return connection.boot
     }
     const shared = await sharedDirectories.find(sandbox)
     return shared && (await bridges.trace(shared, signal).then(summaryOf, () => undefined))
@@ -94,7 +94,7 @@ export const openViews = (parts: ViewsParts): Views => {
           { row, observed: observed.get(row.id) },
           held.get(row.id) ?? [],
           // Why a boot failed is shown after a restart, too.
-          row.phase === "failed" ? await readBoot(row.id, signal) : keepers.get(row.id)?.boot,
+          row.phase === "failed" ? await readBoot(row.id, signal) : connections.get(row.id)?.boot,
         ),
       )
       return [

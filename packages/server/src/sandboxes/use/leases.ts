@@ -6,8 +6,11 @@ import type { Database, LeasesTable } from "../../store/database.ts"
 import type { Clock } from "../state/clock.ts"
 import { USABLE_PHASES } from "../state/rows.ts"
 
+/**
+ * The lease that a caller wants on a sandbox. Leases of calls end with the server; others survive a restart, until they
+ * are ended.
+ */
 export interface LeaseRequest {
-  readonly sandbox: SandboxId
   readonly kind: LeaseKind
   readonly source: LeaseSource
   /** The id of the prompt, session or other thing that the lease is for, where the source alone does not say. */
@@ -23,6 +26,10 @@ export interface LeaseRequest {
   readonly ttlMs?: number
 }
 
+export interface NewLease extends LeaseRequest {
+  readonly sandbox: SandboxId
+}
+
 /** The sources of leases for operations of this server itself, which the next server does not continue. */
 const ENDING_WITH_SERVER = ["call", "fork", "export"] as const satisfies readonly LeaseSource[]
 
@@ -35,7 +42,7 @@ const ENDING_WITH_SERVER = ["call", "fork", "export"] as const satisfies readonl
  */
 export interface Leases {
   /** Fails if the sandbox is not to be used any more. */
-  acquire(request: LeaseRequest): Promise<LeaseId>
+  acquire(lease: NewLease): Promise<LeaseId>
   /** Returns false if the lease has ended. */
   renew(lease: LeaseId): boolean
   /** Gives a lease another duration, also for the next server: the configuration may have changed since. */
@@ -99,7 +106,7 @@ class StoredLeases implements Leases {
     this.#ticking = setInterval(tick, LEASE_TICK_MS).unref()
   }
 
-  async acquire(request: LeaseRequest): Promise<LeaseId> {
+  async acquire(request: NewLease): Promise<LeaseId> {
     const { sandbox, kind, source, subject, yields = false, holder } = request
     const id = newId.lease()
     const ttlMs = expires(kind) ? request.ttlMs : undefined

@@ -5,7 +5,7 @@ import { expect, it } from "vitest"
 import { systemClock } from "../state/clock.ts"
 import { openWorkspaces, type Workspace, type Workspaces } from "../state/workspaces.ts"
 import { storeOfFile } from "../testing/store.ts"
-import { openWants } from "./wanted.ts"
+import { openDesiredConfigs } from "./desired-configs.ts"
 
 const { signal } = new AbortController()
 const slug = Slug.parse("one")
@@ -15,28 +15,28 @@ const specOf = (version: number): WorkspaceSpec =>
 
 it("notes nothing of a workspace that changed while it was read", async () => {
   let read = Promise.withResolvers<Workspace>()
-  const wants = openWants({
+  const desiredConfigs = openDesiredConfigs({
     environment: {},
     certificates: () => ({ added: [], warnings: [] }),
     backend: { resolveSystem: async () => ({ kind: "host" }) },
     workspaces: { get: () => read.promise } as unknown as Workspaces,
     toolbox: async () => ({ id: "0".repeat(64), directory: "/toolbox" }) as never,
   })
-  const { hash } = await wants.of(specOf(2), { signal, isTold: false })
-  wants.refresh()
-  const asked = wants.known(slug)
-  wants.refresh()
+  const { hash } = await desiredConfigs.of(specOf(2), { signal, isTold: false })
+  desiredConfigs.refresh()
+  const asked = desiredConfigs.known(slug)
+  desiredConfigs.refresh()
   read.resolve({ spec: specOf(1) } as Workspace)
   expect(await asked).toBeUndefined()
   read = Promise.withResolvers()
   read.resolve({ spec: specOf(2) } as Workspace)
-  expect(await wants.known(slug)).toBe(hash)
+  expect(await desiredConfigs.known(slug)).toBe(hash)
 })
 
 it("[R1.6] does not note a workspace's hash from before a change after it", async () => {
   const workspaces = openWorkspaces(store.db, systemClock)
   let held: Promise<void> | undefined
-  const wants = openWants({
+  const desiredConfigs = openDesiredConfigs({
     environment: {},
     certificates: () => ({ added: [], warnings: [] }),
     workspaces,
@@ -48,28 +48,28 @@ it("[R1.6] does not note a workspace's hash from before a change after it", asyn
     },
     toolbox: async () => ({ id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }),
   })
-  await wants.prepare()
+  await desiredConfigs.prepare()
   await workspaces.put(specOf(1))
   const gate = Promise.withResolvers<void>()
   held = gate.promise
-  const early = wants.known(slug)
+  const early = desiredConfigs.known(slug)
   await new Promise(setImmediate)
   held = undefined
   await workspaces.put(specOf(2))
-  wants.refresh()
-  const { hash } = await wants.of(specOf(2), {
+  desiredConfigs.refresh()
+  const { hash } = await desiredConfigs.of(specOf(2), {
     signal: new AbortController().signal,
     isTold: false,
   })
   gate.resolve()
   expect(await early).toBeUndefined()
-  expect(await wants.known(slug)).toBe(hash)
+  expect(await desiredConfigs.known(slug)).toBe(hash)
 })
 
 it("prepares an agent's own toolbox for a caller that asks for a sandbox, and not for a look", async () => {
   const asked: string[] = []
   const codex = WorkspaceSpec.parse({ slug, agent: { kind: "codex" } })
-  const wants = openWants({
+  const desiredConfigs = openDesiredConfigs({
     environment: {},
     certificates: () => ({ added: [], warnings: [] }),
     backend: { resolveSystem: async () => ({ kind: "host" }) },
@@ -79,11 +79,11 @@ it("prepares an agent's own toolbox for a caller that asks for a sandbox, and no
       return { id: (agent === "codex" ? "1" : "0").repeat(64), directory: `/${agent}` } as never
     },
   })
-  await wants.prepare()
-  expect(await wants.known(slug)).toBeUndefined()
+  await desiredConfigs.prepare()
+  expect(await desiredConfigs.known(slug)).toBeUndefined()
   expect(asked).toEqual(["shell"])
-  const { config, hash } = await wants.of(codex, { signal, isTold: false })
+  const { config, hash } = await desiredConfigs.of(codex, { signal, isTold: false })
   expect(config.mounts).toContainEqual(expect.objectContaining({ source: "/codex" }))
-  wants.refresh()
-  expect(await wants.known(slug)).toBe(hash)
+  desiredConfigs.refresh()
+  expect(await desiredConfigs.known(slug)).toBe(hash)
 })

@@ -7,31 +7,31 @@ import { serialByKey } from "../../host/serial.ts"
 import type { Clock } from "../state/clock.ts"
 import type { Leases } from "./leases.ts"
 
-/** How long a terminal that nobody looks at keeps its sandbox. */
+/** A terminal without a viewer keeps its sandbox for this long. */
 export const UNWATCHED_TERMINAL_MS = 30 * 60_000
 
-/** The time that a sandbox has to say what lives in it. */
+/** The time that a sandbox has to tell its activity. */
 const ANSWER_MS = 3_000
-/** How long one question waits for a change. */
+/** One query waits for a change for this long. */
 const CHANGE_MS = 20_000
 /**
- * The pause between an answer and the next question, so that a sandbox that always answers at once does not keep the
+ * The pause between an answer and the next query, so that a sandbox that always answers at once does not keep the
  * server busy.
  */
 const BETWEEN_MS = 200
 
-/** The supervisor's answer to what lives in its sandbox, since this server runs. */
-export type Life =
-  | { readonly kind: "not asked" }
-  | { readonly kind: "alive"; readonly what: string }
+/** The activity of a sandbox, as its supervisor has told this server. */
+export type KnownActivity =
+  | { readonly kind: "unknown" }
+  | { readonly kind: "active"; readonly what: string }
   | { readonly kind: "none" }
-  /** The sandbox does not answer: for `forMs` in all, and last asked `askedMs` ago. */
-  | { readonly kind: "silent"; readonly forMs: number; readonly askedMs: number }
+  /** The sandbox does not answer: for `forMs` in all, and was last queried `queriedMs` ago. */
+  | { readonly kind: "silent"; readonly forMs: number; readonly queriedMs: number }
 
-export interface LivesParts {
+export interface ActivitiesParts {
   readonly clock: Clock
   readonly leases: Leases
-  readonly ask: (
+  readonly query: (
     sandbox: SandboxId,
     change: { readonly after: number; readonly waitMs: number } | undefined,
     signal: AbortSignal,
@@ -41,73 +41,76 @@ export interface LivesParts {
 }
 
 /**
- * Keeps leases for what lives in sandboxes, as they say themselves: prompts, background commands, terminals and the
- * processes they left running outlive the request that began them, and the server.
+ * Keeps leases for the activities of sandboxes, as their supervisors tell them. Prompts, background commands, terminals and
+ * the processes that they left running outlive the request that began them, and the server.
  */
-export interface Lives {
-  of(sandbox: SandboxId): Life
-  /** Notes a sandbox that this server has made: nothing can live in it yet. */
-  born(sandbox: SandboxId): void
-  /** Asks the sandbox, and brings the leases in line with its answer. A sandbox that does not answer is silent. */
-  ask(sandbox: SandboxId): Promise<Life>
-  /** Asks after a request that may have left something running: resolves when that has its lease. */
-  look(sandbox: SandboxId): Promise<void>
+export interface Activities {
+  of(sandbox: SandboxId): KnownActivity
+  /** Notes a sandbox that this server has made: nothing can be active in it yet. */
+  begin(sandbox: SandboxId): void
+  /** Queries the sandbox, and brings the leases in line with its answer. A sandbox that does not answer is silent. */
+  query(sandbox: SandboxId): Promise<KnownActivity>
+  /** Queries the sandbox after a request that may have left something running. Resolves when that has its lease. */
+  refresh(sandbox: SandboxId): Promise<void>
   forget(sandbox: SandboxId): void
   close(): void
 }
 
-export const openLives = (parts: LivesParts): Lives => new ToldLives(parts)
+export const openActivities = (parts: ActivitiesParts): Activities => new ToldActivities(parts)
 
-class ToldLives implements Lives {
-  readonly #parts: LivesParts
+class ToldActivities implements Activities {
+  readonly #parts: ActivitiesParts
   readonly #over = new AbortController()
-  readonly #lives = new Map<SandboxId, Life>()
-  readonly #silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
+  readonly #activities = new Map<SandboxId, KnownActivity>()
+  readonly #silences = new Map<
+    SandboxId,
+    { readonly sinceMs: number; readonly queriedMs: number }
+  >()
   readonly #followed = new Map<SandboxId, AbortController>()
   /** The version of each sandbox's last answer, and the subjects in it that have had a lease. */
   readonly #told = new Map<SandboxId, { readonly version: number; readonly had: Set<Subject> }>()
   readonly #serially = serialByKey()
 
-  constructor(parts: LivesParts) {
+  constructor(parts: ActivitiesParts) {
     this.#parts = parts
   }
 
-  of(sandbox: SandboxId): Life {
+  of(sandbox: SandboxId): KnownActivity {
     const silence = this.#silences.get(sandbox)
     const now = this.#parts.clock.monotonicMs()
     if (silence !== undefined)
-      return { kind: "silent", forMs: now - silence.sinceMs, askedMs: now - silence.askedMs }
-    return this.#lives.get(sandbox) ?? { kind: "not asked" }
+      return { kind: "silent", forMs: now - silence.sinceMs, queriedMs: now - silence.queriedMs }
+    return this.#activities.get(sandbox) ?? { kind: "unknown" }
   }
 
-  born(sandbox: SandboxId): void {
-    this.#lives.set(sandbox, { kind: "none" })
+  begin(sandbox: SandboxId): void {
+    this.#activities.set(sandbox, { kind: "none" })
   }
 
-  async ask(sandbox: SandboxId): Promise<Life> {
+  async query(sandbox: SandboxId): Promise<KnownActivity> {
     try {
-      await this.#askNow(sandbox)
+      await this.#queryNow(sandbox)
     } catch {
-      const askedMs = this.#parts.clock.monotonicMs()
-      const sinceMs = this.#silences.get(sandbox)?.sinceMs ?? askedMs
-      this.#silences.set(sandbox, { sinceMs, askedMs })
+      const queriedMs = this.#parts.clock.monotonicMs()
+      const sinceMs = this.#silences.get(sandbox)?.sinceMs ?? queriedMs
+      this.#silences.set(sandbox, { sinceMs, queriedMs })
     }
     return this.of(sandbox)
   }
 
-  async look(sandbox: SandboxId): Promise<void> {
+  async refresh(sandbox: SandboxId): Promise<void> {
     try {
-      await this.#askNow(sandbox)
+      await this.#queryNow(sandbox)
     } catch {
-      // The answer is not known any more: the sandbox has to be asked again.
-      this.#lives.delete(sandbox)
+      // The answer is not known any more: the sandbox has to be queried again.
+      this.#activities.delete(sandbox)
     }
   }
 
   forget(sandbox: SandboxId): void {
     this.#unfollow(sandbox)
     this.#told.delete(sandbox)
-    this.#lives.delete(sandbox)
+    this.#activities.delete(sandbox)
     this.#silences.delete(sandbox)
   }
 
@@ -115,9 +118,9 @@ class ToldLives implements Lives {
     this.#over.abort()
   }
 
-  async #askNow(sandbox: SandboxId): Promise<void> {
+  async #queryNow(sandbox: SandboxId): Promise<void> {
     const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(ANSWER_MS)])
-    await this.#sync(sandbox, await this.#parts.ask(sandbox, undefined, signal))
+    await this.#sync(sandbox, await this.#parts.query(sandbox, undefined, signal))
   }
 
   #sync(sandbox: SandboxId, activity: Activity): Promise<void> {
@@ -128,45 +131,45 @@ class ToldLives implements Lives {
     const none = { version: 0, had: new Set<Subject>() }
     const { version, had: before } = this.#told.get(sandbox) ?? none
     // Answers may overtake each other. Where nothing newer is known, a lower version is a lie.
-    if (activity.version < version && this.#lives.has(sandbox)) return
+    if (activity.version < version && this.#activities.has(sandbox)) return
     if (activity.version < version) throw backwards(sandbox)
-    const living = claimsOf(activity)
+    const living = leasesWantedBy(activity)
     const had = await this.#bringInLine(sandbox, living, before)
     this.#told.set(sandbox, { version: activity.version, had })
-    this.#lives.set(sandbox, lifeOf(activity))
+    this.#activities.set(sandbox, knownActivityOf(activity))
     this.#silences.delete(sandbox)
     if (activity.prompts.length > 0) this.#parts.onPrompts(sandbox, activity.prompts)
     if (living.size > 0) this.#follow(sandbox, activity.version)
     else this.#unfollow(sandbox)
   }
 
-  /** Brings the leases of a sandbox in line with what lives in it. Returns the subjects that have, or have had, one. */
+  /** Brings the leases of a sandbox in line with its activity. Returns the subjects that have, or have had, one. */
   async #bringInLine(
     sandbox: SandboxId,
-    living: ReadonlyMap<Subject, Claim>,
+    living: ReadonlyMap<Subject, WantedLease>,
     before: ReadonlySet<Subject>,
   ): Promise<Set<Subject>> {
     const { leases } = this.#parts
     const own = (await leases.of(sandbox)).filter(({ source }) => source === "sandbox")
     const had = new Set<Subject>()
     for (const { id, subject } of own) {
-      const claim = living.get(subject)
-      if (claim !== undefined && (!claim.isWatched || leases.renew(id))) had.add(subject)
+      const wanted = living.get(subject)
+      if (wanted !== undefined && (!wanted.isWatched || leases.renew(id))) had.add(subject)
     }
-    for (const [subject, claim] of living) {
+    for (const [subject, wanted] of living) {
       if (had.has(subject)) continue
       // A terminal whose lease has run out gets another when somebody looks at it again.
-      const isLapsed = claim.isWatched === false && before.has(subject)
-      if (isLapsed || (await this.#acquire(sandbox, subject, claim))) had.add(subject)
+      const isLapsed = wanted.isWatched === false && before.has(subject)
+      if (isLapsed || (await this.#acquire(sandbox, subject, wanted))) had.add(subject)
     }
     // Leases are released last, so that there is no moment without any while one use follows another.
     for (const { id, subject } of own) if (!living.has(subject)) await leases.release(id)
     return had
   }
 
-  /** Returns false if the store does not know the sandbox, or it is stopping. What lives in it is true all the same. */
-  async #acquire(sandbox: SandboxId, subject: Subject, claim: Claim): Promise<boolean> {
-    const { kind, holder, ttlMs } = claim
+  /** Returns false if the store does not know the sandbox, or it is stopping. What activities in it is true all the same. */
+  async #acquire(sandbox: SandboxId, subject: Subject, wanted: WantedLease): Promise<boolean> {
+    const { kind, holder, ttlMs } = wanted
     try {
       await this.#parts.leases.acquire({
         sandbox,
@@ -196,20 +199,20 @@ class ToldLives implements Lives {
   }
 
   /**
-   * Follows the changes until nothing lives in the sandbox, or it does not answer: then it is asked again when that
+   * Follows the changes until nothing is active in the sandbox, or it does not answer. It is queried again when that
    * matters.
    */
   async #followOn(sandbox: SandboxId, version: number, stop: AbortController): Promise<void> {
     const signal = AbortSignal.any([this.#over.signal, stop.signal])
     try {
       for (let after = version; !signal.aborted; ) {
-        const activity = await this.#parts.ask(sandbox, { after, waitMs: CHANGE_MS }, signal)
+        const activity = await this.#parts.query(sandbox, { after, waitMs: CHANGE_MS }, signal)
         after = activity.version
         await this.#sync(sandbox, activity)
         await pause(BETWEEN_MS, undefined, { signal, ref: false })
       }
     } catch {
-      if (!signal.aborted) this.#lives.delete(sandbox)
+      if (!signal.aborted) this.#activities.delete(sandbox)
     } finally {
       if (this.#followed.get(sandbox) === stop) this.#followed.delete(sandbox)
     }
@@ -224,7 +227,7 @@ const backwards = (sandbox: SandboxId): BerthError =>
 /** The id of a prompt, a command or a terminal; null: processes that one of them left running. */
 type Subject = string | null
 
-interface Claim {
+interface WantedLease {
   readonly kind: LeaseKind
   readonly holder: string
   readonly ttlMs?: number
@@ -232,34 +235,39 @@ interface Claim {
   readonly isWatched?: boolean
 }
 
-const claimsOf = ({
+const leasesWantedBy = ({
   prompts,
   commands,
   terminals,
   leftProcesses,
-}: Activity): Map<Subject, Claim> => {
-  const claims = new Map<Subject, Claim>()
-  for (const id of prompts) claims.set(id, { kind: "prompt", holder: `running prompt ${id}` })
-  for (const id of commands) claims.set(id, { kind: "exec", holder: `command ${id}` })
+}: Activity): Map<Subject, WantedLease> => {
+  const wanted = new Map<Subject, WantedLease>()
+  for (const id of prompts) wanted.set(id, { kind: "prompt", holder: `running prompt ${id}` })
+  for (const id of commands) wanted.set(id, { kind: "exec", holder: `command ${id}` })
   for (const { id, viewers } of terminals)
-    claims.set(id, {
+    wanted.set(id, {
       kind: "terminal",
       holder: `terminal ${id}`,
       ttlMs: UNWATCHED_TERMINAL_MS,
       isWatched: viewers > 0,
     })
-  if (leftProcesses > 0) claims.set(null, { kind: "session", holder: "processes left running" })
-  return claims
+  if (leftProcesses > 0) wanted.set(null, { kind: "session", holder: "processes left running" })
+  return wanted
 }
 
-const lifeOf = ({ prompts, commands, terminals, leftProcesses }: Activity): Life => {
+const knownActivityOf = ({
+  prompts,
+  commands,
+  terminals,
+  leftProcesses,
+}: Activity): KnownActivity => {
   const what = [
     ...counted(prompts.length, "prompt"),
     ...counted(commands.length, "command"),
     ...counted(terminals.length, "terminal"),
     ...counted(leftProcesses, "process", "processes"),
   ]
-  return what.length === 0 ? { kind: "none" } : { kind: "alive", what: what.join(", ") }
+  return what.length === 0 ? { kind: "none" } : { kind: "active", what: what.join(", ") }
 }
 
 const counted = (count: number, one: string, many = `${one}s`): string[] =>

@@ -13,7 +13,7 @@ import { type HostSettings, sandboxConfig } from "./config.ts"
 import { configHash } from "./config-hash.ts"
 
 /** The sandbox that a workspace wants. */
-export interface Wanted {
+export interface DesiredConfig {
   readonly config: SandboxConfig
   readonly hash: ConfigHash
   /** The host's settings that the sandbox is made without, and why. */
@@ -21,12 +21,12 @@ export interface Wanted {
 }
 
 /** The config that a workspace wants with this system and toolbox. */
-export const wantedOf = (
+export const desiredConfigOf = (
   spec: WorkspaceSpec,
   system: SystemIdentity,
   toolbox: Pick<Toolbox, "id" | "directory">,
   host: HostSettings,
-): Wanted => {
+): DesiredConfig => {
   const repos = plannedRepos(workspaceRepos(spec.repos))
   const own = sandboxConfig(spec, system, repos, toolbox, host)
   const config = SandboxConfig.parse({ ...own, mounts: [...own.mounts, ...FILE_MOUNTS] })
@@ -39,7 +39,7 @@ export type ToolboxOf = (
   wait?: ToolboxWait,
 ) => Promise<Pick<Toolbox, "id" | "directory">>
 
-export interface WantedParts {
+export interface DesiredConfigsParts {
   readonly backend: Pick<Backend, "resolveSystem">
   readonly workspaces: Workspaces
   readonly toolbox: ToolboxOf
@@ -49,16 +49,16 @@ export interface WantedParts {
   readonly certificates: () => Pick<HostCertificates, "added" | "warnings">
 }
 
-export interface WantedWait {
+export interface DesiredWait {
   readonly signal: AbortSignal
   /** Whether a caller that would wait for a toolbox gets its progress as an error instead. */
   readonly isTold: boolean
 }
 
 /** The wanted configs of all workspaces. */
-export interface Wants {
+export interface DesiredConfigs {
   /** Waits for what is missing: a toolbox to be built, an image to be fetched. */
-  of(spec: WorkspaceSpec, wait: WantedWait): Promise<Wanted>
+  of(spec: WorkspaceSpec, wait: DesiredWait): Promise<DesiredConfig>
   /** Answers at once; undefined: not known yet, or not any more. */
   known(slug: Slug): Promise<ConfigHash | undefined>
   /** Finds the toolbox that all of them need, or waits until it is built: until then nothing is known. */
@@ -67,7 +67,7 @@ export interface Wants {
   refresh(): void
 }
 
-export const openWants = (parts: WantedParts): Wants => {
+export const openDesiredConfigs = (parts: DesiredConfigsParts): DesiredConfigs => {
   const { backend, workspaces, toolbox, environment } = parts
   const hashes = new Map<Slug, ConfigHash>()
   /** The agents whose toolbox was found once: the toolbox of others may have to be installed first. */
@@ -80,13 +80,13 @@ export const openWants = (parts: WantedParts): Wants => {
     spec: WorkspaceSpec,
     resolve: () => Promise<SystemIdentity>,
     begun: number,
-    wait?: WantedWait,
-  ): Promise<Wanted> => {
+    wait?: DesiredWait,
+  ): Promise<DesiredConfig> => {
     const there = await toolbox(spec.agent.kind, wait)
     found.add(optionalAgent(spec.agent.kind))
     const { added, warnings } = parts.certificates()
     const host = { variables: environment, certificates: added }
-    const wanted = wantedOf(spec, await resolve(), there, host)
+    const wanted = desiredConfigOf(spec, await resolve(), there, host)
     if (begun === generation) hashes.set(spec.slug, wanted.hash)
     return { ...wanted, warnings: spec.network.kind === "open" ? warnings : [] }
   }

@@ -1,13 +1,13 @@
 import type { Event, EventBody } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { SandboxEvents } from "./kept.ts"
+import type { SandboxEvents } from "./connection.ts"
 
 /** The events that are kept of one sandbox. Older ones are dropped here: the log of a session is kept elsewhere. */
 const MAX_EVENTS = 10_000
 const MAX_CHARS = 8 * 1024 * 1024
 
 /** The last events of one sandbox, in memory. */
-export class Heard {
+export class EventMemory {
   readonly #events: { readonly event: Event; readonly chars: number }[] = []
   readonly #waiting = new Set<{ readonly look: () => void; readonly fail: (why: Error) => void }>()
   #chars = 0
@@ -63,26 +63,26 @@ export class Heard {
   }
 }
 
-export interface Hearing {
+export interface RememberedEvents {
   /** Stores events as before, and remembers them. */
   readonly events: SandboxEvents
-  heardOf(sandbox: SandboxId): Heard
+  memoryOf(sandbox: SandboxId): EventMemory
 }
 
 /**
  * Remembers events for callers that run sandboxes without a server and wait for what they say. A server keeps no events
  * in memory.
  */
-export const hearing = (stored: SandboxEvents): Hearing => {
-  const all = new Map<SandboxId, Heard>()
-  const heardOf = (sandbox: SandboxId): Heard => {
-    const heard = all.get(sandbox) ?? new Heard()
+export const rememberEvents = (stored: SandboxEvents): RememberedEvents => {
+  const all = new Map<SandboxId, EventMemory>()
+  const memoryOf = (sandbox: SandboxId): EventMemory => {
+    const heard = all.get(sandbox) ?? new EventMemory()
     all.set(sandbox, heard)
     return heard
   }
   const take: SandboxEvents["take"] = async (sandbox, events) => {
     await stored.take(sandbox, events)
-    heardOf(sandbox).add(events)
+    memoryOf(sandbox).add(events)
   }
-  return { events: { ...stored, take }, heardOf }
+  return { events: { ...stored, take }, memoryOf }
 }

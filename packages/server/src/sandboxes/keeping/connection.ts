@@ -31,7 +31,7 @@ export interface SandboxEvents {
   closeSessions(workspace: Slug): Promise<void>
 }
 
-export interface KeepParts {
+export interface ConnectionParts {
   readonly bridges: Bridges
   readonly events: SandboxEvents
   readonly log: Logger
@@ -49,7 +49,7 @@ export interface KeepParts {
 }
 
 /** The state of a sandbox when its connection begins. */
-interface KeptStart {
+interface ConnectionStart {
   readonly shared: SharedDirectory
   readonly record: SandboxRecord
   readonly lastSeen: number
@@ -58,14 +58,14 @@ interface KeptStart {
 }
 
 /** A connected sandbox: from its own start, or from the server's, until it is gone. */
-export class Kept {
+export class SandboxConnection {
   readonly shared: SharedDirectory
   /** The agent inside, whatever the workspace wants by now. */
   readonly agent: AgentSpec["kind"]
   /** The ports of the host that the sandbox reaches. */
   readonly hostPorts: readonly number[]
   readonly #carried: HostPorts
-  readonly #parts: KeepParts
+  readonly #parts: ConnectionParts
   readonly #mode: BootMode
   readonly #bridge: OpenBridge
   readonly #over = new AbortController()
@@ -79,7 +79,7 @@ export class Kept {
   #silentSinceMs: number | undefined = performance.now()
   #silentFor: BerthError | undefined
 
-  constructor(parts: KeepParts, { shared, record, lastSeen, boot }: KeptStart) {
+  constructor(parts: ConnectionParts, { shared, record, lastSeen, boot }: ConnectionStart) {
     const { sandbox, socket: path, token } = shared
     const { environment, secrets, log, apiPort } = parts
     const repos = workspaceRepos(record.workspace.repos)

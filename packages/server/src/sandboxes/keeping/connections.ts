@@ -2,35 +2,35 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Records, SandboxRecord } from "../state/records.ts"
 import type { FoundSharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
-import { type KeepParts, Kept } from "./kept.ts"
+import { type ConnectionParts, SandboxConnection } from "./connection.ts"
 
-export interface Keepers {
-  get(sandbox: SandboxId): Kept | undefined
+export interface Connections {
+  get(sandbox: SandboxId): SandboxConnection | undefined
   /** Connects to a sandbox that has just been made. */
-  add(shared: SharedDirectory, record: SandboxRecord, boot: BootSummary): Kept
+  add(shared: SharedDirectory, record: SandboxRecord, boot: BootSummary): SandboxConnection
   /** Connects to a sandbox that runs already; undefined if its shared directory or record is missing. */
-  takeUp(sandbox: SandboxId): Promise<Kept | undefined>
-  letGo(sandbox: SandboxId, why: string): Promise<void>
+  reconnect(sandbox: SandboxId): Promise<SandboxConnection | undefined>
+  drop(sandbox: SandboxId, why: string): Promise<void>
   close(): Promise<void>
 }
 
-export interface OpenKeepersParts extends KeepParts {
+export interface ConnectionsParts extends ConnectionParts {
   readonly sharedDirectories: FoundSharedDirectories
   readonly records: Records
 }
 
 /** The connections to sandboxes, one each. */
-export const openKeepers = (parts: OpenKeepersParts): Keepers => {
+export const openConnections = (parts: ConnectionsParts): Connections => {
   const { sharedDirectories, records, events } = parts
-  const all = new Map<SandboxId, Kept>()
+  const all = new Map<SandboxId, SandboxConnection>()
   return {
     get: (sandbox) => all.get(sandbox),
     add: (shared, record, boot) => {
-      const kept = new Kept(parts, { shared, record, lastSeen: 0, boot })
-      all.set(shared.sandbox, kept)
-      return kept
+      const connection = new SandboxConnection(parts, { shared, record, lastSeen: 0, boot })
+      all.set(shared.sandbox, connection)
+      return connection
     },
-    takeUp: async (sandbox) => {
+    reconnect: async (sandbox) => {
       const there = all.get(sandbox)
       if (there !== undefined) return there
       const [shared, record] = await Promise.all([
@@ -39,17 +39,19 @@ export const openKeepers = (parts: OpenKeepersParts): Keepers => {
       ])
       if (shared === undefined || record === undefined) return undefined
       const lastSeen = await events.lastSeen(sandbox)
-      const kept = new Kept(parts, { shared, record, lastSeen, boot: undefined })
-      all.set(sandbox, kept)
-      return kept
+      const connection = new SandboxConnection(parts, { shared, record, lastSeen, boot: undefined })
+      all.set(sandbox, connection)
+      return connection
     },
-    letGo: async (sandbox, why) => {
-      const kept = all.get(sandbox)
+    drop: async (sandbox, why) => {
+      const connection = all.get(sandbox)
       all.delete(sandbox)
-      await kept?.close(why)
+      await connection?.close(why)
     },
     close: async () => {
-      await Promise.all([...all.values()].map((kept) => kept.close("is left to itself")))
+      await Promise.all(
+        [...all.values()].map((connection) => connection.close("is left to itself")),
+      )
     },
   }
 }

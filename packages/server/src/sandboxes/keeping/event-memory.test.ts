@@ -1,6 +1,6 @@
 import type { Event } from "@berth/protocol/event"
 import { describe, expect, it } from "vitest"
-import { Heard } from "./heard.ts"
+import { EventMemory } from "./event-memory.ts"
 
 const at = "2026-01-01T00:00:00.000Z"
 const warning = (sequence: number, message: string): Event => ({
@@ -11,9 +11,9 @@ const warning = (sequence: number, message: string): Event => ({
 const says = (message: string) => (body: Event["body"]) =>
   body.type === "warning" && body.message === message
 
-describe("Heard", () => {
+describe("EventMemory", () => {
   it("finds an event that has come, and one that is to come", async () => {
-    const heard = new Heard()
+    const heard = new EventMemory()
     heard.add([warning(1, "a")])
     expect(await heard.until(says("a"))).toMatchObject({ message: "a" })
     const later = heard.until(says("c"))
@@ -22,7 +22,7 @@ describe("Heard", () => {
   })
 
   it("forgets the oldest events, by number and by size, and still finds later ones", async () => {
-    const heard = new Heard()
+    const heard = new EventMemory()
     const last = heard.until(says("last"))
     heard.add(Array.from({ length: 20_000 }, (_, place) => warning(place + 1, "x")))
     expect(heard.events.length).toBe(10_000)
@@ -35,7 +35,7 @@ describe("Heard", () => {
   })
 
   it("fails present and later waits once it has ended", async () => {
-    const heard = new Heard()
+    const heard = new EventMemory()
     const never = heard.until(says("a"))
     heard.end(new Error("over"))
     await expect(never).rejects.toThrow("over")

@@ -3,14 +3,14 @@ import type { Logger } from "../../logging/logger.ts"
 import type { Rows } from "../state/rows.ts"
 import type { SharedDirectories } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
-import type { Keepers } from "./keepers.ts"
+import type { Connections } from "./connections.ts"
 
-export interface TakeUpParts {
+export interface ReconnectParts {
   /** The engine's sandboxes: one read serves everything at the start. */
   readonly found: readonly ObservedSandbox[]
   readonly rows: Pick<Rows, "list" | "listShown">
   readonly sharedDirectories: Pick<SharedDirectories, "list" | "remove">
-  readonly keepers: Pick<Keepers, "takeUp">
+  readonly connections: Pick<Connections, "reconnect">
   readonly transients: Transients
   readonly log: Logger
 }
@@ -19,13 +19,13 @@ export interface TakeUpParts {
  * Connects again to the sandboxes that the store knows; one that fails is left to its worker. Returns how many there
  * are.
  */
-export const takeUp = async ({
+export const reconnectAll = async ({
   found: all,
   rows,
-  keepers,
+  connections,
   transients,
   log,
-}: TakeUpParts): Promise<number> => {
+}: ReconnectParts): Promise<number> => {
   const live = new Set(
     (await rows.list())
       .filter(({ phase }) => phase !== "quarantined" && phase !== "stopping")
@@ -35,7 +35,7 @@ export const takeUp = async ({
   const taken = await Promise.allSettled(
     found.map(async ({ identity: { sandbox }, state }) => {
       if (state === "paused") transients.change(sandbox, { isFrozen: true })
-      const one = await keepers.takeUp(sandbox)
+      const one = await connections.reconnect(sandbox)
       if (state === "exited") one?.exited()
     }),
   )
@@ -53,7 +53,7 @@ export const removeOldSharedDirectories = async ({
   found,
   rows,
   sharedDirectories,
-}: TakeUpParts): Promise<number> => {
+}: ReconnectParts): Promise<number> => {
   const here = new Set([
     ...(await rows.listShown()).map(({ id }) => id),
     ...found.map(({ identity }) => identity.sandbox),

@@ -9,8 +9,8 @@ import { FakeClock } from "../testing/clock.ts"
 import { Inside } from "../testing/inside.ts"
 import { insertRow } from "../testing/rows.ts"
 import { storeOfFile } from "../testing/store.ts"
+import { type Activities, openActivities, UNWATCHED_TERMINAL_MS } from "./activities.ts"
 import { LEASE_TICK_MS, type Leases, openLeases } from "./leases.ts"
-import { type Lives, openLives, UNWATCHED_TERMINAL_MS } from "./lives.ts"
 
 const FIRST = CommandId.parse(`cmd-${"1".repeat(20)}`)
 const SECOND = CommandId.parse(`cmd-${"2".repeat(20)}`)
@@ -20,22 +20,22 @@ const store = storeOfFile()
 let clock: FakeClock
 let rows: Rows
 let leases: Leases
-let lives: Lives
+let activities: Activities
 let inside: Inside
 let freed: SandboxId[]
 
-/** Opens leases and lives as a server does at its start. */
+/** Opens leases and activities as a server does at its start. */
 const start = async (): Promise<void> => {
   freed = []
   leases = await openLeases({ db: store.db, clock, onFree: (sandbox) => freed.push(sandbox) })
   const opened = leases
-  lives = openLives({
+  activities = openActivities({
     onPrompts: () => {},
     clock,
     leases,
-    ask: (_, change, signal) => inside.answer(change, signal),
+    query: (_, change, signal) => inside.answer(change, signal),
   })
-  const over = lives
+  const over = activities
   onTestFinished(() => {
     over.close()
     opened.close()
@@ -63,15 +63,15 @@ describe("the life in a sandbox", () => {
   it("[R1.7] keeps the sandbox in use for a background command until that ends", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST] })
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     expect(await holdersOf(sandbox)).toEqual([`exec of command ${FIRST}`])
-    expect(lives.of(sandbox)).toEqual({ kind: "alive", what: "1 command" })
+    expect(activities.of(sandbox)).toEqual({ kind: "active", what: "1 command" })
     await pass(24 * 3600 * 1000)
     expect(await holdersOf(sandbox)).toEqual([`exec of command ${FIRST}`])
     inside.change({ commands: [] })
     await expect.poll(() => freed).toEqual([sandbox])
     expect(await holdersOf(sandbox)).toEqual([])
-    expect(lives.of(sandbox)).toEqual({ kind: "none" })
+    expect(activities.of(sandbox)).toEqual({ kind: "none" })
   })
 
   it.each<[string, Partial<Activity>, string]>([
@@ -85,7 +85,7 @@ describe("the life in a sandbox", () => {
   ])("[R1.7] keeps the sandbox in use for %s until the end", async (_, living, holder) => {
     const sandbox = await insertRow(rows, "ready")
     inside.change(living)
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     expect(await holdersOf(sandbox)).toEqual([expect.stringContaining(holder)])
     inside.change({ prompts: [], leftProcesses: 0, terminals: [] })
     await expect.poll(() => freed).toEqual([sandbox])
@@ -94,7 +94,7 @@ describe("the life in a sandbox", () => {
   it("[R1.7] always has a lease while one command or process follows another", async () => {
     const sandbox = await insertRow(rows, "draining")
     inside.change({ commands: [FIRST] })
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     inside.change({ commands: [SECOND] })
     await expect.poll(() => holdersOf(sandbox)).toEqual([`exec of command ${SECOND}`])
     inside.change({ commands: [], leftProcesses: 1 })
@@ -105,7 +105,7 @@ describe("the life in a sandbox", () => {
   it("has one lease for each command, though four callers look at once", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST, SECOND] })
-    await Promise.all([1, 2, 3, 4].map(() => lives.look(sandbox)))
+    await Promise.all([1, 2, 3, 4].map(() => activities.refresh(sandbox)))
     expect(await holdersOf(sandbox)).toEqual([
       ...[`exec of command ${FIRST}`, `exec of command ${SECOND}`],
     ])
@@ -114,11 +114,11 @@ describe("the life in a sandbox", () => {
   it("ignores an answer that a later one has overtaken", async () => {
     const sandbox = await insertRow(rows, "ready")
     const late = Promise.withResolvers<void>()
-    const slow = openLives({
+    const slow = openActivities({
       onPrompts: () => {},
       clock,
       leases,
-      ask: async (_, change, signal) => {
+      query: async (_, change, signal) => {
         const activity = await inside.answer(change, signal)
         if (activity.commands.length > 0) await late.promise
         return activity
@@ -126,10 +126,10 @@ describe("the life in a sandbox", () => {
     })
     onTestFinished(() => slow.close())
     inside.change({ commands: [FIRST] })
-    const overtaken = slow.look(sandbox)
+    const overtaken = slow.refresh(sandbox)
     await expect.poll(() => inside.asked).toBe(1)
     inside.change({ commands: [] })
-    await slow.look(sandbox)
+    await slow.refresh(sandbox)
     late.resolve()
     await overtaken
     expect(await holdersOf(sandbox)).toEqual([])
@@ -139,18 +139,18 @@ describe("the life in a sandbox", () => {
   it("[R1.7] keeps the sandbox in use for a terminal while that is watched, and for a time after", async () => {
     const sandbox = await insertRow(rows, "ready")
     const never = new Promise<never>(() => {})
-    const asking = openLives({
+    const asking = openActivities({
       onPrompts: () => {},
       clock,
       leases,
       // Only the test asks, so that nothing is asked while its time passes.
-      ask: (_, change, signal) =>
+      query: (_, change, signal) =>
         change === undefined ? inside.answer(change, signal) : abortable(never, signal),
     })
     onTestFinished(() => asking.close())
     const seen = async (viewers: number) => {
       inside.change({ terminals: [{ id: TERMINAL, viewers }] })
-      await asking.look(sandbox)
+      await asking.refresh(sandbox)
     }
     await seen(1)
     await pass(UNWATCHED_TERMINAL_MS - LEASE_TICK_MS)
@@ -172,30 +172,30 @@ describe("the life in a sandbox", () => {
     await leases.acquire({ sandbox, kind: "hold", source: "person", holder: `command ${FIRST}` })
     await leases.acquire({ sandbox, kind: "exec", source: "call", holder: "a running command" })
     await leases.acquire({ sandbox, kind: "prompt", source: "prompt", holder: newId.prompt() })
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     expect(await leases.of(sandbox)).toHaveLength(3)
   })
 
   it("is none in a sandbox that was just made, without asking", async () => {
     const sandbox = newId.sandbox()
-    expect(lives.of(sandbox)).toEqual({ kind: "not asked" })
-    lives.born(sandbox)
-    expect(lives.of(sandbox)).toEqual({ kind: "none" })
+    expect(activities.of(sandbox)).toEqual({ kind: "unknown" })
+    activities.begin(sandbox)
+    expect(activities.of(sandbox)).toEqual({ kind: "none" })
     expect(inside.asked).toBe(0)
   })
 
   it("[R1.9] keeps its leases after a restart, except that of a command that ended meanwhile", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST, SECOND] })
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     const [first] = await leases.of(sandbox)
-    lives.close()
+    activities.close()
     leases.close()
     inside.change({ commands: [FIRST] })
     await start()
-    expect(lives.of(sandbox)).toEqual({ kind: "not asked" })
+    expect(activities.of(sandbox)).toEqual({ kind: "unknown" })
     expect(await holdersOf(sandbox)).toHaveLength(2)
-    await lives.ask(sandbox)
+    await activities.query(sandbox)
     expect((await leases.of(sandbox)).map(({ id }) => id)).toEqual([first?.id])
     inside.change({ commands: [] })
     await expect.poll(() => freed).toEqual([sandbox])
@@ -205,10 +205,13 @@ describe("the life in a sandbox", () => {
     const sandbox = newId.sandbox()
     const terminals = [{ id: TERMINAL, viewers: 0 }]
     inside.change({ commands: [FIRST], terminals })
-    expect(await lives.ask(sandbox)).toEqual({ kind: "alive", what: "1 command, 1 terminal" })
+    expect(await activities.query(sandbox)).toEqual({
+      kind: "active",
+      what: "1 command, 1 terminal",
+    })
     expect(await holdersOf(sandbox)).toEqual([])
     await insertRow(rows, "draining", { id: sandbox })
-    await lives.ask(sandbox)
+    await activities.query(sandbox)
     expect(await holdersOf(sandbox)).toEqual([
       ...[`exec of command ${FIRST}`, `terminal of terminal ${TERMINAL}`],
     ])
@@ -218,38 +221,42 @@ describe("the life in a sandbox", () => {
     it("is silent, with the time of that silence", async () => {
       const sandbox = await insertRow(rows, "ready")
       inside.silence()
-      expect(await lives.ask(sandbox)).toEqual({ kind: "silent", forMs: 0, askedMs: 0 })
+      expect(await activities.query(sandbox)).toEqual({ kind: "silent", forMs: 0, queriedMs: 0 })
       clock.pass(5_000)
       clock.jump(3600 * 1000)
-      expect(lives.of(sandbox)).toEqual({ kind: "silent", forMs: 5_000, askedMs: 5_000 })
-      expect(await lives.ask(sandbox)).toEqual({ kind: "silent", forMs: 5_000, askedMs: 0 })
+      expect(activities.of(sandbox)).toEqual({ kind: "silent", forMs: 5_000, queriedMs: 5_000 })
+      expect(await activities.query(sandbox)).toEqual({
+        kind: "silent",
+        forMs: 5_000,
+        queriedMs: 0,
+      })
       inside.silence(false)
-      expect(await lives.ask(sandbox)).toEqual({ kind: "none" })
+      expect(await activities.query(sandbox)).toEqual({ kind: "none" })
       inside.silence()
       clock.pass(1_000)
-      expect(await lives.ask(sandbox)).toEqual({ kind: "silent", forMs: 0, askedMs: 0 })
+      expect(await activities.query(sandbox)).toEqual({ kind: "silent", forMs: 0, queriedMs: 0 })
     })
 
     it("[R1.7] is to be asked again, and keeps its leases", async () => {
       const sandbox = await insertRow(rows, "ready")
       inside.change({ commands: [FIRST] })
-      await lives.look(sandbox)
+      await activities.refresh(sandbox)
       inside.silence()
-      await expect.poll(() => lives.of(sandbox)).toEqual({ kind: "not asked" })
+      await expect.poll(() => activities.of(sandbox)).toEqual({ kind: "unknown" })
       expect(await holdersOf(sandbox)).toEqual([`exec of command ${FIRST}`])
       // The sandbox is followed again as soon as it answers.
       inside.silence(false)
-      await lives.ask(sandbox)
+      await activities.query(sandbox)
       inside.change({ commands: [] })
       await expect.poll(() => freed).toEqual([sandbox])
     })
 
     it("is to be asked again when a request may have left something running", async () => {
       const sandbox = await insertRow(rows, "ready")
-      lives.born(sandbox)
+      activities.begin(sandbox)
       inside.silence()
-      await lives.look(sandbox)
-      expect(lives.of(sandbox)).toEqual({ kind: "not asked" })
+      await activities.refresh(sandbox)
+      expect(activities.of(sandbox)).toEqual({ kind: "unknown" })
     })
   })
 
@@ -259,7 +266,7 @@ describe("the life in a sandbox", () => {
     const flood = setInterval(() => inside.change({ commands: [FIRST] }), 1)
     onTestFinished(() => clearInterval(flood))
     inside.change({ commands: [FIRST] })
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     await expect.poll(() => inside.asked).toBeGreaterThan(4)
     expect(performance.now() - begunMs).toBeGreaterThan(400)
   })
@@ -267,11 +274,11 @@ describe("the life in a sandbox", () => {
   it("is asked for no more when the sandbox is gone", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST] })
-    await lives.look(sandbox)
+    await activities.refresh(sandbox)
     await expect.poll(() => inside.asked).toBe(2)
-    lives.forget(sandbox)
+    activities.forget(sandbox)
     inside.change({ commands: [] })
-    expect(lives.of(sandbox)).toEqual({ kind: "not asked" })
+    expect(activities.of(sandbox)).toEqual({ kind: "unknown" })
     expect([inside.asked, freed]).toEqual([2, []])
   })
 })
