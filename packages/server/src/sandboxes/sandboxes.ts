@@ -72,7 +72,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     names,
     describe: calls.describe,
     up: calls.up,
-    list: views.list,
+    list: (signal) => views.list(signal),
     get: async (sandbox, signal) => await views.get(await current(sandbox), signal),
     why: async (sandbox) => {
       const why = await views.why(await current(sandbox))

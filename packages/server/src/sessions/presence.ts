@@ -3,9 +3,8 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Logger } from "../logging/logger.ts"
 import { thinkingLease, watchedLease } from "../sandboxes/requests/session-leases.ts"
-import type { Use } from "../sandboxes/requests/use.ts"
+import type { LeaseRequest, Use } from "../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
-import type { LeaseRequest } from "../sandboxes/use/leases.ts"
 import type { Rows } from "./rows.ts"
 
 export interface PresenceParts {

@@ -1,4 +1,4 @@
-import type { LeaseRequest } from "../../sandboxes/use/leases.ts"
+import type { LeaseRequest } from "../../sandboxes/requests/use.ts"
 import type { Feature } from "./target.ts"
 
 /** A preview that nobody looks at is not in use, even if its connection is open. */

@@ -5,7 +5,7 @@ import { expect, it } from "vitest"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import { NO_RESCUE } from "../disk/rescue.ts"
-import type { SandboxRow } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 import { Transients } from "../state/transients.ts"
 import { type EffectsParts, openEffects } from "./effects.ts"
 

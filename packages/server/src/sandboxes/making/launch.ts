@@ -18,7 +18,7 @@ export interface LaunchParts {
 export interface Launch {
   readonly sandbox: SandboxId
   readonly workspace: Slug
-  readonly wanted: DesiredConfig
+  readonly desired: DesiredConfig
   readonly mode: BootMode
   /** The workspace's files, for the mounts of kind `stack`. */
   readonly overlays: readonly Overlay[]
@@ -32,21 +32,21 @@ export interface Launch {
  */
 export const launch = async (
   { backend, sharedDirectories, installation, at }: LaunchParts,
-  { sandbox, workspace, wanted, mode, overlays, onWarnings }: Launch,
+  { sandbox, workspace, desired, mode, overlays, onWarnings }: Launch,
   signal: AbortSignal,
 ): Promise<SharedDirectory> => {
   const identity = {
     installation,
     workspace,
     sandbox,
-    configHash: wanted.hash,
+    configHash: desired.hash,
   }
   const { config, ...cached } = await withReadyCaches(
     backend,
-    { workspace, config: wanted.config, overlays },
+    { workspace, config: desired.config, overlays },
     signal,
   )
-  const warnings = [...(wanted.warnings ?? []), ...cached.warnings]
+  const warnings = [...(desired.warnings ?? []), ...cached.warnings]
   if (warnings.length > 0) await onWarnings(warnings)
   const shared = await sharedDirectories.make(
     BootPlan.parse({ sandbox, mode, warnings, ...config.boot }),

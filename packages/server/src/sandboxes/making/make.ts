@@ -31,7 +31,7 @@ export interface MakeParts extends LaunchParts {
 export interface NewRow {
   readonly sandbox: SandboxId
   readonly spec: WorkspaceSpec
-  readonly wanted: DesiredConfig
+  readonly desired: DesiredConfig
   readonly mode: BootMode
 }
 
@@ -45,9 +45,9 @@ export const openMake = (parts: MakeParts) => {
     for (const warning of warnings) log.warn({ op: "sandbox.create", sandbox }, warning)
   }
 
-  const makeIt = async ({ sandbox, spec, wanted, mode }: NewRow, signal: AbortSignal) => {
+  const makeIt = async ({ sandbox, spec, desired, mode }: NewRow, signal: AbortSignal) => {
     const { slug: workspace } = spec
-    const row = { id: sandbox, workspace, configHash: wanted.hash, mode }
+    const row = { id: sandbox, workspace, configHash: desired.hash, mode }
     if (!(await rows.insert({ ...row, phase: "creating" }))) throw notAlone(workspace)
     await at("create.inserted")
     const record = { workspace: spec, mode }
@@ -56,7 +56,7 @@ export const openMake = (parts: MakeParts) => {
     const overlays = await files.claim(workspace, sandbox)
     await at("create.claimed")
     const onWarnings = (warnings: readonly string[]) => warn(sandbox, warnings)
-    const launched = { sandbox, workspace, wanted, mode, overlays, onWarnings }
+    const launched = { sandbox, workspace, desired, mode, overlays, onWarnings }
     const shared = await launch(parts, launched, signal)
     await rows.move(sandbox, ["creating"], "booting")
     await at("create.booting")
@@ -64,12 +64,12 @@ export const openMake = (parts: MakeParts) => {
   }
 
   const noteFailure = async (
-    { sandbox, spec, wanted }: NewRow,
+    { sandbox, spec, desired }: NewRow,
     why: string,
     signal: AbortSignal,
   ) => {
     await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
-    if (!signal.aborted) await workspaces.bootFailed(spec.slug, wanted.hash, why)
+    if (!signal.aborted) await workspaces.bootFailed(spec.slug, desired.hash, why)
   }
 
   return (made: NewRow, signal: AbortSignal): Promise<void> => {

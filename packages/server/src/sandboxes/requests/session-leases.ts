@@ -1,5 +1,5 @@
 import type { SessionId } from "@berth/protocol/ids"
-import type { LeaseRequest } from "../use/leases.ts"
+import type { LeaseRequest } from "./use.ts"
 
 /** How long a restarted server keeps sandboxes for those who watched. */
 const WATCHED_MS = 30_000

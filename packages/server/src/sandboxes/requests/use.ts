@@ -14,7 +14,7 @@ import type { Transients } from "../state/transients.ts"
 import { detached, unknownSandbox } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Activities } from "../use/activities.ts"
-import type { LeaseRequest, Leases } from "../use/leases.ts"
+import type { Leases, NewLease } from "../use/leases.ts"
 import { bootFailed, type Ensure, type Ensured } from "./ensure.ts"
 
 /** A use of a sandbox. The sandbox is not taken away until the use ends. */
@@ -30,6 +30,12 @@ export interface Use {
   /** May be called twice. */
   end(): Promise<void>
 }
+
+/**
+ * The lease that a caller wants on a sandbox. Leases of calls end with the server; others survive a restart, until they
+ * are ended.
+ */
+export type LeaseRequest = Omit<NewLease, "sandbox">
 
 /** The ways to use a sandbox. */
 export interface SandboxUse {
@@ -78,51 +84,7 @@ const DIAL_MS = 5_000
 const DIAL_PAUSE_MS = 20
 
 export const openSandboxUse = (parts: UseParts): SandboxUse => {
-  const { leases, activities, workers, transients, ensure } = parts
-
-  const begin = async (
-    { sandbox, lease: first }: Leased,
-    request: LeaseRequest,
-    { ahead, isFound = false }: { readonly ahead?: DialAhead; readonly isFound?: boolean } = {},
-  ): Promise<Use> => {
-    let lease = first
-    let renewing: Promise<void> | undefined
-    let isOver = false
-    const end = async () => {
-      isOver = true
-      ahead?.drop()
-      await renewing
-      await leases.release(lease)
-    }
-    try {
-      const reason = parts.held(sandbox)
-      if (reason !== undefined) throw halted(sandbox, reason)
-      if (transients.get(sandbox).isFrozen) await thaw(workers, sandbox)
-    } catch (thrown) {
-      // A lease that was there before belongs to a use that goes on, and may be resumed later.
-      if (!isFound) await end()
-      throw thrown
-    }
-    const again = async () => {
-      lease = await leases.acquire({ ...request, sandbox })
-    }
-    return {
-      sandbox,
-      dial: async (until) => (await ahead?.take()) ?? (await dial(parts, sandbox, until)),
-      renew: () => {
-        // Refused where the sandbox has been given up meanwhile: the connection ends with it.
-        if (isOver || request.ttlMs === undefined || leases.renew(lease)) return
-        renewing ??= again()
-          .catch(() => {})
-          .finally(() => {
-            renewing = undefined
-          })
-      },
-      leave: () => activities.refresh(sandbox),
-      end,
-    }
-  }
-
+  const { leases, workers, ensure } = parts
   return {
     use: async (sandbox, request, signal) => {
       // The connection is made while the lease is being written: one less thing to wait for before every command.
@@ -130,7 +92,7 @@ export const openSandboxUse = (parts: UseParts): SandboxUse => {
       try {
         const taken = await acquire(parts, sandbox, request, signal)
         if (taken.sandbox !== sandbox) ahead.drop()
-        return await begin(taken, request, { ahead })
+        return await begin(parts, { taken, request, ahead })
       } catch (thrown) {
         ahead.drop()
         throw thrown
@@ -140,13 +102,13 @@ export const openSandboxUse = (parts: UseParts): SandboxUse => {
     useOf: async (workspace, request, signal, onBooting) => {
       const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
       const { sandbox } = await ensure(workspace, options, signal)
-      const use = await begin(await acquire(parts, sandbox, request, signal), request)
+      const use = await begin(parts, {
+        taken: await acquire(parts, sandbox, request, signal),
+        request,
+      })
       try {
         onBooting?.(use.sandbox)
-        await parts.booted(use.sandbox, signal)
-        signal.throwIfAborted()
-        const boot = parts.bootOf(use.sandbox)
-        if (boot === undefined || boot.readyAtMs === null) throw notReady(use.sandbox, boot)
+        await requireReady(parts, use.sandbox, signal)
         return use
       } catch (thrown) {
         await use.end()
@@ -158,7 +120,7 @@ export const openSandboxUse = (parts: UseParts): SandboxUse => {
       // Finds out first if the sandbox has just ended.
       await workers.settle(sandbox)
       const lease = await leases.acquire({ ...request, sandbox })
-      return await begin({ sandbox, lease }, request)
+      return await begin(parts, { taken: { sandbox, lease }, request })
     },
 
     lease: (sandbox, request, signal) => acquire(parts, sandbox, request, signal),
@@ -170,9 +132,100 @@ export const openSandboxUse = (parts: UseParts): SandboxUse => {
       if (found !== undefined && request.ttlMs !== undefined)
         await leases.retime(found, request.ttlMs)
       const lease = found ?? (await leases.acquire({ ...request, sandbox }))
-      return await begin({ sandbox, lease }, request, { isFound: found !== undefined })
+      return await begin(parts, {
+        taken: { sandbox, lease },
+        request,
+        isFound: found !== undefined,
+      })
     },
   }
+}
+
+interface UseStart {
+  readonly taken: Leased
+  readonly request: LeaseRequest
+  /** The connection that was begun beside the lease. */
+  readonly ahead?: DialAhead
+  /** The lease was there before: it belongs to a use that goes on. */
+  readonly isFound?: boolean
+}
+
+/** Begins a use: the sandbox is resumed if it is paused. Fails if it is halted. */
+const begin = async (parts: UseParts, start: UseStart): Promise<Use> => {
+  const { sandbox } = start.taken
+  const use = new LeasedUse(parts, start)
+  try {
+    const reason = parts.held(sandbox)
+    if (reason !== undefined) throw halted(sandbox, reason)
+    if (parts.transients.get(sandbox).isFrozen) await thaw(parts.workers, sandbox)
+    return use
+  } catch (thrown) {
+    // A lease that was there before belongs to a use that goes on, and may be resumed later.
+    if (start.isFound !== true) await use.end()
+    throw thrown
+  }
+}
+
+/** A use by one lease, which is taken again where it has run out. */
+class LeasedUse implements Use {
+  readonly sandbox: SandboxId
+  readonly #parts: UseParts
+  readonly #request: LeaseRequest
+  readonly #ahead: DialAhead | undefined
+  #lease: LeaseId
+  #renewing: Promise<void> | undefined
+  #isOver = false
+
+  constructor(parts: UseParts, { taken, request, ahead }: UseStart) {
+    this.#parts = parts
+    this.#request = request
+    this.#ahead = ahead
+    this.sandbox = taken.sandbox
+    this.#lease = taken.lease
+  }
+
+  async dial(until: AbortSignal): Promise<Dialed> {
+    return (await this.#ahead?.take()) ?? (await dial(this.#parts, this.sandbox, until))
+  }
+
+  renew(): void {
+    if (this.#isOver || this.#request.ttlMs === undefined) return
+    if (this.#parts.leases.renew(this.#lease)) return
+    // Refused where the sandbox has been given up meanwhile: the connection ends with it.
+    this.#renewing ??= this.#acquireAgain()
+      .catch(() => {})
+      .finally(() => {
+        this.#renewing = undefined
+      })
+  }
+
+  leave(): Promise<void> {
+    return this.#parts.activities.refresh(this.sandbox)
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true
+    this.#ahead?.drop()
+    await this.#renewing
+    await this.#parts.leases.release(this.#lease)
+  }
+
+  async #acquireAgain(): Promise<void> {
+    const { leases } = this.#parts
+    this.#lease = await leases.acquire({ ...this.#request, sandbox: this.sandbox })
+  }
+}
+
+/** Waits for the boot of a sandbox. Throws if it is not ready then. */
+const requireReady = async (
+  { booted, bootOf }: UseParts,
+  sandbox: SandboxId,
+  signal: AbortSignal,
+): Promise<void> => {
+  await booted(sandbox, signal)
+  signal.throwIfAborted()
+  const boot = bootOf(sandbox)
+  if (boot === undefined || boot.readyAtMs === null) throw notReady(sandbox, boot)
 }
 
 export interface Leased {

@@ -4,13 +4,10 @@ import { expires, type Lease, type LeaseKind, type LeaseSource } from "@berth/pr
 import { type Kysely, type Selectable, sql } from "kysely"
 import type { Database, LeasesTable } from "../../store/database.ts"
 import type { Clock } from "../state/clock.ts"
-import { USABLE_PHASES } from "../state/rows.ts"
+import { USABLE_PHASES } from "../state/phases.ts"
 
-/**
- * The lease that a caller wants on a sandbox. Leases of calls end with the server; others survive a restart, until they
- * are ended.
- */
-export interface LeaseRequest {
+export interface NewLease {
+  readonly sandbox: SandboxId
   readonly kind: LeaseKind
   readonly source: LeaseSource
   /** The id of the prompt, session or other thing that the lease is for, where the source alone does not say. */
@@ -24,10 +21,6 @@ export interface LeaseRequest {
    * lasts until it is released.
    */
   readonly ttlMs?: number
-}
-
-export interface NewLease extends LeaseRequest {
-  readonly sandbox: SandboxId
 }
 
 /** The sources of leases for operations of this server itself, which the next server does not continue. */
