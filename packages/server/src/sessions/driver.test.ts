@@ -527,6 +527,46 @@ describe("a stop that the sandbox does not take", () => {
     await expect.poll(again, { interval: 1, timeout: 5_000 }).toEqual(["stopped"])
   })
 
+  it("[R3.3] tries again to end the prompt's processes, until that succeeds", async () => {
+    let tries = 0
+    const { send, stop, states, sandboxesOf } = await setUp(
+      undefined,
+      { kept: mute, giveUp: async () => "others use it" },
+      undefined,
+      undefined,
+      {
+        endProcesses: async () => {
+          if (++tries < 3) throw new Error("a process cannot be read")
+          return 1
+        },
+      },
+    )
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    await expect.poll(states).toEqual(["stopped"])
+    await expect.poll(() => tries).toBe(3)
+  })
+
+  it("[R3.3] gives up a sandbox for all sessions that wait for it, so that none of them keeps it for another", async () => {
+    const given: (readonly string[])[] = []
+    const server = await setUp(undefined, {
+      kept: mute,
+      giveUp: async (_, { by }) => {
+        given.push(by)
+        return "others use it"
+      },
+    })
+    const one = await server.send("go")
+    await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
+    const other = await server.beside("shell")
+    await server.stop()
+    await server.stop(other.session)
+    const all: string[] = [one.id, one.session, other.id, other.session].toSorted()
+    await expect.poll(() => given.some((by) => by.toSorted().join() === all.join())).toBe(true)
+    expect(given.every((by) => by.every((subject) => all.includes(subject)))).toBe(true)
+  })
+
   it.each([
     [1, "its processes were ended from outside"],
     [0, "nothing of it was found running"],

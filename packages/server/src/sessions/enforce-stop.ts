@@ -51,9 +51,12 @@ export const openEnforceStop = (parts: EnforceStopParts) => {
     }
   }
 
-  const giveUp = async ({ id, session, sandbox }: AssignedPrompt): Promise<void> => {
+  const giveUp = async ({ id, sandbox }: AssignedPrompt): Promise<void> => {
     const reason = `${sandbox} did not take a stop within ${limits.giveUpAfterMs / 1000} s`
-    const stays = await sandboxes.giveUp(sandbox, { reason, by: [id, session] })
+    // Sessions that wait for the same sandbox give it up together: none of them is a use that the others spare it for.
+    const overdue = await rows.overdue(sandbox)
+    const by = overdue.flatMap((prompt) => [prompt.id, prompt.session])
+    const stays = await sandboxes.giveUp(sandbox, { reason, by })
     const fields = { op: "sandbox.giveUp", prompt: id, sandbox, stays }
     if (stays === undefined) log.warn(fields, "a sandbox that does not take a stop is ended")
     else log.debug(fields, "a sandbox that does not take a stop stays")
@@ -64,6 +67,8 @@ export const openEnforceStop = (parts: EnforceStopParts) => {
     await stopRequested(prompt, signal)
     let unheardMs = 0
     let lookedMs = performance.now()
+    /** The time of the next attempt to end the prompt's processes; undefined: there is none to make. */
+    let nextKillMs: number | undefined = 0
 
     /** Returns whether the prompt is over. */
     const look = async (): Promise<boolean> => {
@@ -75,14 +80,16 @@ export const openEnforceStop = (parts: EnforceStopParts) => {
       unheardMs = isHeard ? 0 : unheardMs + sinceMs
       const now = await openNow(rows, prompt)
       if (now === undefined) return true
-      const withinMs = isPending(now.state) ? limits.stopWithinMs : limits.giveUpAfterMs
+      const withinMs = limits.stopWithinMs
       if (unheardMs < withinMs) return false
-      if (isPending(now.state)) await endOverdue(prompt, { withinMs, hindrance }, signal)
-      else {
-        // Others who use the sandbox now may have left when it is tried again.
-        unheardMs = 0
-        await giveUp(prompt)
+      if (isPending(now.state) || (nextKillMs ?? Number.POSITIVE_INFINITY) <= lookedMs) {
+        const isToRepeat = await endOverdue(prompt, { withinMs, hindrance }, signal)
+        nextKillMs = isToRepeat ? performance.now() + withinMs : undefined
       }
+      if (isPending(now.state) || unheardMs < limits.giveUpAfterMs) return false
+      // Others who use the sandbox now may have left when it is tried again.
+      unheardMs = 0
+      await giveUp(prompt)
       return false
     }
 
