@@ -165,9 +165,9 @@ const errorText = (reply: Response): Promise<string> =>
     throw thrown
   })
 
-/** Node's fetch has the system's error code in the cause. */
+/** The system's error code. Node's fetch has it in the cause, a stream that is sent over `node:http` in the error. */
 const reasonOf = (thrown: unknown): { reason?: string } => {
-  const cause = thrown instanceof Error ? thrown.cause : undefined
+  const cause = thrown instanceof Error ? (thrown.cause ?? thrown) : undefined
   return cause instanceof Error && "code" in cause ? { reason: String(cause.code) } : {}
 }
 

@@ -34,6 +34,11 @@ export interface WriteOptions extends CallOptions {
   readonly parents?: boolean
 }
 
+export interface WriteFileOptions extends WriteOptions {
+  /** The exact number of bytes of a stream. A stream whose size is known takes less time. */
+  readonly size?: number | undefined
+}
+
 /** The files of a sandbox. A relative path is below the workspace; one that is not UTF-8 is `{ base64 }`. */
 export interface Files {
   read(path: FilePath, options?: CallOptions): Promise<Uint8Array>
@@ -44,7 +49,7 @@ export interface Files {
     options?: CallOptions & { readonly from?: number; readonly to?: number },
   ): Promise<ReadableStream<Uint8Array>>
   /** Writes a file of any size, whole or not at all. */
-  write(path: FilePath, content: Sendable, options?: WriteOptions): Promise<FileEntry>
+  write(path: FilePath, content: Sendable, options?: WriteFileOptions): Promise<FileEntry>
   /** Writes many small files at once; each result has the error of that file, if any. */
   writeMany(
     files: readonly { path: FilePath; content: Bytes | Uint8Array; mode?: number }[],
@@ -116,9 +121,13 @@ export const filesOf = ({ connection, at }: Place): Files => {
     path: string,
     body: Sendable,
     schema: ReplySchema<Reply>,
-    { signal, deadlineMs = TRANSFER_DEADLINE_MS }: CallOptions,
+    { signal, deadlineMs = TRANSFER_DEADLINE_MS, size }: WriteFileOptions,
   ) => {
-    const headers = { "content-type": "application/octet-stream" }
+    const headers = {
+      "content-type": "application/octet-stream",
+      // Browsers leave this header out, as they must.
+      ...(size !== undefined && { "content-length": String(size) }),
+    }
     const ask = { method: "PUT", path, body, headers, maxReplyBytes: MAX_REPLY_BYTES } as const
     return call(connection, ask, schema, { signal, deadlineMs })
   }
