@@ -15,9 +15,12 @@ export interface PackageRule {
   readonly imports: readonly string[]
   /** Single modules of other packages, loaded by `import()` only. */
   readonly onDemand?: readonly string[]
-  /** The file that only Node loads in a package that runs in browsers too, and the packages that it may import besides. */
-  readonly onNode?: { readonly file: string; readonly imports: readonly string[] }
-  /** Whether the package runs in browsers too, and so never imports Node's own modules. */
+  /**
+   * The files that only Node loads in a package that runs in browsers too, each with the packages that it may import
+   * besides. They may import Node's own modules.
+   */
+  readonly onNode?: Readonly<Record<string, readonly string[]>>
+  /** Whether the package runs in browsers too, and so imports Node's own modules only in the files of `onNode`. */
   readonly browser: boolean
   /**
    * The places that each place may import besides itself. A place is a folder or a file directly in `src`;
@@ -59,9 +62,9 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
   sdk: {
     imports: ["protocol"],
     // A server is looked for on the disk, which browsers have not.
-    onNode: { file: "node.ts", imports: ["local"] },
+    onNode: { "node.ts": ["local"], "node-fetch.ts": [] },
     browser: true,
-    places: { node: ["*.ts"], "*.ts": [] },
+    places: { node: ["node-fetch", "*.ts"], "node-fetch": [], "*.ts": [] },
   },
 
   cli: {
