@@ -41,6 +41,9 @@ export interface SandboxesStart extends BackendStart {
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
 
+/** The files of sandboxes that nobody uses are repaired when the server has answered its first requests. */
+const REPAIR_AFTER_MS = 2_000
+
 /**
  * Opens the backend, repairs what a crash left and takes up running sandboxes, while the API answers already. A host
  * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
@@ -73,21 +76,31 @@ export const startSandboxes = (start: SandboxesStart) => {
         "recovering a sandbox failed; it is tried again",
       )
     note({ backend: backend.name })
-    const [{ openLayers }, { openEndProcesses }, { openListerOf }, { openLinks }, { openRecords }] =
-      await Promise.all([
-        import("./layers/open.ts"),
-        import("./sandboxes/requests/end-processes.ts"),
-        import("./sandboxes/state/groups.ts"),
-        import("./sandboxes/state/links.ts"),
-        import("./sandboxes/state/records.ts"),
-      ])
-    const layers = await openLayers({
+    const [
+      { openLayers },
+      { repairedFirst },
+      { openEndProcesses },
+      { openListerOf },
+      { openLinks },
+      { openRecords },
+    ] = await Promise.all([
+      import("./layers/open.ts"),
+      import("./layers/repaired.ts"),
+      import("./sandboxes/requests/end-processes.ts"),
+      import("./sandboxes/state/groups.ts"),
+      import("./sandboxes/state/links.ts"),
+      import("./sandboxes/state/records.ts"),
+    ])
+    const opened = await openLayers({
       root: join(dataDir, "layers"),
       idBase: backend.idBase,
       ...(start.at && { at: start.at }),
     })
+    await resumeFrozen(opened, backend, signal)
+    const layers = repairedFirst(opened, () =>
+      operation(log, "layers.repair", {}, (note) => repairLayers(opened, backend, note, signal)),
+    )
     closeSandboxes = layers.close
-    note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
     const logsDir = join(dataDir, "logs")
     const stored = openStored({
@@ -122,6 +135,9 @@ export const startSandboxes = (start: SandboxesStart) => {
       await layers.close()
     }
     await sandboxes.adopt(signal)
+    // What a crash left is repaired soon, too, if nothing uses the files.
+    const repair = () => void layers.repaired().catch(() => {})
+    setTimeout(repair, REPAIR_AFTER_MS).unref()
     const sessions = await openSessions({
       stored,
       sandboxes,
@@ -192,15 +208,29 @@ export const startSandboxes = (start: SandboxesStart) => {
 const errorOf = (thrown: unknown): BerthError | undefined =>
   thrown instanceof BerthError ? thrown : undefined
 
-/** Finishes what a crash cut short of the workspaces' files, and resumes sandboxes that it left frozen. */
-const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
-  const isAlive = async (sandbox: SandboxId) => {
-    const state = (await backend.inspect(sandbox, { signal }))?.state
-    return state !== undefined && state !== "exited"
-  }
-  const found = await layers.verify({ signal, isAlive, trees: false, wait: false })
-  for (const sandbox of found.perhapsFrozen) {
-    if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
-  }
-  return { layersRepaired: found.repairs.length, layersDamaged: found.problems.length }
+const isAlive = async (backend: Backend, sandbox: SandboxId, signal: AbortSignal) => {
+  const state = (await backend.inspect(sandbox, { signal }))?.state
+  return state !== undefined && state !== "exited"
+}
+
+/** Resumes sandboxes that an interrupted snapshot left frozen, before anything asks whether they are paused. */
+const resumeFrozen = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
+  for (const sandbox of await layers.perhapsFrozen())
+    if (await isAlive(backend, sandbox, signal)) await backend.resume(sandbox, { signal })
+}
+
+/** Finishes what a crash cut short of the workspaces' files. */
+const repairLayers = async (
+  layers: Layers,
+  backend: Backend,
+  note: (fields: OperationFields) => void,
+  signal: AbortSignal,
+) => {
+  const found = await layers.verify({
+    signal,
+    isAlive: (sandbox) => isAlive(backend, sandbox, signal),
+    trees: false,
+    wait: false,
+  })
+  note({ layersRepaired: found.repairs.length, layersDamaged: found.problems.length })
 }

@@ -57,6 +57,8 @@ export interface Layers {
   /** Removes layers and tops that nothing refers to. */
   collect(call?: Discarding): Promise<Collected>
   verify(options?: VerifyOptions): Promise<LayersReport>
+  /** The sandboxes that an interrupted snapshot may have left frozen. `verify` reports and forgets them. */
+  perhapsFrozen(): Promise<SandboxId[]>
   list(call?: Call): Promise<LayersListing>
   /** Writes the files that frozen layers show as an archive, which any other store can take. */
   exportTrees(trees: readonly ExportedTree[], to: Writable, options: ExportOptions): Promise<void>

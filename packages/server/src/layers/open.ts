@@ -25,6 +25,7 @@ import { openComparisons } from "./trees/compare.ts"
 import { openThreads } from "./trees/threads.ts"
 import { openTrash } from "./trees/trash.ts"
 import { openWalks } from "./trees/walk.ts"
+import { findPerhapsFrozen } from "./verify/perhaps-frozen.ts"
 import { verify } from "./verify/verify.ts"
 
 export interface LayersOptions {
@@ -79,6 +80,7 @@ export const openLayers = async ({
     unpin: (pin) => unpin(context, pin),
     collect: (call) => collect(context, call),
     verify: (options) => verify(context, options),
+    perhapsFrozen: () => findPerhapsFrozen(context),
     list: (call) => listLayers(context, call),
     exportTrees: (trees, to, options) => exportTrees(context, trees, to, options),
     importTrees: (from, names, options) => importTrees(context, from, names, options),

@@ -1,6 +1,7 @@
 import type { TopId } from "@berth/protocol/ids"
 import { mountNamespaces } from "../../host/mount-namespaces.ts"
 import { type Context, STORE } from "../context.ts"
+import { inTurns } from "../in-turns.ts"
 import { everyTop } from "../inventory.ts"
 import { readRecord, removePassingRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
@@ -16,7 +17,7 @@ export const releaseStaleClaims = async (
   findings: Findings,
 ): Promise<void> => {
   const isMounted = mountedNow()
-  for (const id of await everyTop(context)) {
+  for await (const id of inTurns(await everyTop(context))) {
     const file = context.layout.top(id).claim
     const claim = await readOrReport(findings, id, () => readOrUnreadable(context, id))
     if (claim === undefined) continue

@@ -3,6 +3,7 @@ import type { LayerId } from "@berth/protocol/ids"
 import type { LayersProblem } from "@berth/protocol/layer"
 import { findReferences } from "../collect/references.ts"
 import { type Context, STORE } from "../context.ts"
+import { inTurns } from "../in-turns.ts"
 import { everyLayer } from "../inventory.ts"
 import { whileReading } from "../reading.ts"
 import type { LayerRecord } from "../records/schemas.ts"
@@ -23,7 +24,7 @@ export const checkLayers = async (
   findings: Findings,
 ): Promise<number> => {
   const ids = await everyLayer(context)
-  for (const id of ids) {
+  for await (const id of inTurns(ids)) {
     // A layer that was collected in the meantime is no problem.
     if (!(await lstat(context.layout.layer(id).directory).catch(() => undefined))) continue
     const wrong = await readOrReport(findings, id, () =>

@@ -1,5 +1,6 @@
 import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
+import { inTurns } from "../in-turns.ts"
 import { everyStack } from "../inventory.ts"
 import { layerOfTop } from "../layout.ts"
 import { namesIn } from "../names-in.ts"
@@ -14,7 +15,7 @@ import { type Findings, readOrReport } from "./findings.ts"
 /** Brings every stack in line with its trees. */
 export const repairStacks = async (context: Context, findings: Findings): Promise<number> => {
   const keys = await everyStack(context)
-  for (const key of keys) {
+  for await (const key of inTurns(keys)) {
     await context.serially(stackName(key), () =>
       readOrReport(findings, stackName(key), () => repairStack(context, key, findings)),
     )

@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { LayersReport } from "@berth/protocol/layer"
 import { collect } from "../collect/collect.ts"
 import { type Context, type Discarding, STORE } from "../context.ts"
+import { inTurns } from "../in-turns.ts"
 import { everyPin, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
 import { removeRecord } from "../records/files.ts"
@@ -88,6 +89,7 @@ const removePassingPin = async (
 const checkTops = (context: Context, findings: Findings): Promise<number> =>
   context.serially(STORE, async () => {
     const ids = await everyTop(context)
-    for (const id of ids) await readOrReport(findings, id, () => readTop(context, id))
+    for await (const id of inTurns(ids))
+      await readOrReport(findings, id, () => readTop(context, id))
     return ids.length
   })
