@@ -64,7 +64,7 @@ export interface Description {
 }
 
 /** Writes a layer's record beside its tree, and both to the disk: a directory with a layer's name is never lost. */
-export const describe = async (
+export const writeLayer = async (
   context: Context,
   { id, parents, origin }: Description,
   { tree, record }: Pick<TreePaths, "tree" | "record">,

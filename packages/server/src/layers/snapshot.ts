@@ -3,7 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { type LayerId, newId, type SandboxId, type TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { type Call, type Context, STORE } from "./context.ts"
-import { describe, inDrafts, install } from "./drafts.ts"
+import { inDrafts, install, writeLayer } from "./drafts.ts"
 import { SNAPSHOT_RECORD, type TreePaths } from "./layout.ts"
 import { type CopyProgress, type LiveCopy, openLiveCopy } from "./live-copy.ts"
 import { type Pinned, writePin } from "./pins/pin.ts"
@@ -157,7 +157,7 @@ const complete = async (
   signal: AbortSignal | undefined,
 ): Promise<void> => {
   await copy.clean(signal)
-  const { files } = await describe(context, { id, parents, origin: "snapshot" }, draft, signal)
+  const { files } = await writeLayer(context, { id, parents, origin: "snapshot" }, draft, signal)
   const expected = copy.entries()
   if (expected === undefined || expected === files) return
   const message = `the copy has ${files} files, and the sandbox had ${expected} when it stood still`

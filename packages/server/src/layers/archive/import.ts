@@ -2,7 +2,7 @@ import { pipeline } from "node:stream/promises"
 import { constants, createZstdDecompress } from "node:zlib"
 import { newId, type Slug } from "@berth/protocol/ids"
 import { type Call, type Context, STORE } from "../context.ts"
-import { describe, inDrafts, install } from "../drafts.ts"
+import { inDrafts, install, writeLayer } from "../drafts.ts"
 import { TREE } from "../layout.ts"
 import { type Pinned, writePin } from "../pins/pin.ts"
 import { startProgram } from "../programs.ts"
@@ -64,7 +64,7 @@ export const importTrees = async (
         trees.assertEnded()
         await at("import.unpacked")
         for (const { id, draft } of drafted)
-          await describe(context, { id, parents: [], origin: "import" }, draft, signal)
+          await writeLayer(context, { id, parents: [], origin: "import" }, draft, signal)
         await at("import.described")
         return context.serially(STORE, async () => {
           for (const { id, draft } of drafted) await install(context, draft.directory, id)

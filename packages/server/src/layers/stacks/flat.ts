@@ -36,7 +36,7 @@ export const flatParents = async (
  * mounted or claimed, moves along: an overlay notes names of its lower layers in a top, and those are the same. The
  * top's record goes first; a stack that a crash leaves behind it is repaired by the next call, or by verify.
  */
-export const adoptFlat = async (context: Context, stack: Stack): Promise<Stack> => {
+export const rebaseOnFlat = async (context: Context, stack: Stack): Promise<Stack> => {
   const flat = await findFlat(context, stack.layer)
   if (flat === undefined) return stack
   if (stack.top !== null) {

@@ -5,7 +5,7 @@ import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
 import { removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
 import type { ClaimRecord } from "../records/schemas.ts"
-import { adoptFlat } from "../stacks/flat.ts"
+import { rebaseOnFlat } from "../stacks/flat.ts"
 import { findStack, readStack, stackName } from "../stacks/read.ts"
 import { assertNotMounted, topInUse, whenUnmounted } from "./free.ts"
 import { type OverlayMount, overlayMount } from "./mount.ts"
@@ -54,7 +54,7 @@ export const claimTop = (
         if (await writeNewPassingRecord(file, newClaim(sandbox))) return
         throw topInUse(top, "another claim came first", {})
       })
-      rebased = (await adoptFlat(context, stack)) !== stack
+      rebased = (await rebaseOnFlat(context, stack)) !== stack
     }
     return { top, mount: await overlayMount(context, top), rebased }
   })

@@ -10,7 +10,7 @@ import { TOP_RECORD, WORK } from "../layout.ts"
 import { prepareRecord, putRecord, writeDraftRecord } from "../records/files.ts"
 import type { TopRecord } from "../records/schemas.ts"
 import { assertDepth } from "../stacks/depth.ts"
-import { adoptFlat } from "../stacks/flat.ts"
+import { rebaseOnFlat } from "../stacks/flat.ts"
 import { stackBelow } from "../stacks/layer.ts"
 import { readStack, type Stack, stackName } from "../stacks/read.ts"
 import { stackRecord } from "../stacks/write.ts"
@@ -34,7 +34,7 @@ export const ensureTop = (context: Context, key: StackKey, root: TreeRoot): Prom
   context.serially(stackName(key), async () => {
     const stack = await readStack(context, key)
     if (stack.top !== null) return { top: stack.top, made: false }
-    return { top: await makeTop(context, await adoptFlat(context, stack), root), made: true }
+    return { top: await makeTop(context, await rebaseOnFlat(context, stack), root), made: true }
   })
 
 const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<TopId> => {

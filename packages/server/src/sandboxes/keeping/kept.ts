@@ -103,7 +103,7 @@ export class Kept {
         sandbox,
         lastSeen,
         onEvents: (events) => this.#take(events),
-        onAsk: answerAsks({
+        onHostRequest: answerAsks({
           sandbox,
           repos,
           environment,
