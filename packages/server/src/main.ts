@@ -30,9 +30,9 @@ import type { BackendChoice } from "./open-backend.ts"
 import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
-import type { OptionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import { currentToolbox } from "./toolbox/current.ts"
+import type { OptionalAgent } from "./toolbox/inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import { backoffMs } from "./host/backoff.ts"
 import { openShortage } from "./host/shortage.ts"
 import type { Keys } from "./keys/keys.ts"
 import type { Layers } from "./layers/layers.ts"
@@ -38,8 +39,7 @@ export interface SandboxesStart extends BackendStart {
 }
 
 /** Engines start within seconds of the server, or a person starts them. */
-const FIRST_RETRY_MS = 500
-const LONGEST_RETRY_MS = 30_000
+const RETRY = { firstMs: 500, mostMs: 30_000 }
 
 /** The files of sandboxes that nobody uses are repaired when the server has answered its first requests. */
 const REPAIR_AFTER_MS = 2_000
@@ -180,11 +180,11 @@ export const startSandboxes = (start: SandboxesStart) => {
   let opened = open()
   /** Opens again after a failure: an engine may come up after the server. Until then, requests get the last failure. */
   const reopen = async () => {
-    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+    for (let failures = 1; ; failures += 1) {
       const failure = await opened.then(() => undefined, errorOf)
       if (failure === undefined || failure.retry === "never" || isLacking(failure)) return
       await closeAll()
-      await pause(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      await pause(backoffMs(failures, RETRY), undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
       const next = open()
       await next.catch(() => {})

@@ -95,7 +95,7 @@ export class Answers {
 }
 
 /** The answer to a failed request: code and message, without the details, which are the host's. */
-export const refusal = (thrown: unknown): Answer => {
+const refusal = (thrown: unknown): Answer => {
   const { code, message } = toWireError(thrown)
   return { kind: "refused", code, reason: message.slice(0, MAX_REASON_CHARS) }
 }

@@ -1,17 +1,15 @@
-import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
-import { type Call, type Context, STORE } from "./context.ts"
-import { install, writeLayer } from "./drafts.ts"
-import { layerOfTop, TOP_RECORD, WORK } from "./layout.ts"
-import { removePassingRecord } from "./records/files.ts"
+import { assertFree } from "./claims/free.ts"
+import { layerOfTop } from "./io/layout.ts"
+import { install, writeLayer } from "./stacks/drafts.ts"
 import { rebaseOnFlat } from "./stacks/flat.ts"
 import { readStack, readTop, type Stack, stackName } from "./stacks/read.ts"
 import { writeStack } from "./stacks/write.ts"
-import { assertFree } from "./tops/free.ts"
+import { type Call, type Context, STORE } from "./store/context.ts"
+import { removeTopRemains } from "./tops/remains.ts"
 import { isUntouched } from "./tops/untouched.ts"
-import { discardTree } from "./trees/discard.ts"
 
 export interface Frozen {
   readonly layer: LayerId
@@ -64,13 +62,6 @@ const freezeTop = async (
     underWay.delete(top)
     underWay.delete(id)
   }
-}
-
-/** Removes what a layer has left of its time as a top. Nothing reads it any more. */
-export const removeTopRemains = async ({ layout }: Context, id: LayerId): Promise<void> => {
-  const { directory } = layout.layer(id)
-  await discardTree(join(directory, WORK))
-  await removePassingRecord(join(directory, TOP_RECORD))
 }
 
 const highest = ({ key, layer }: Stack): LayerId => {

@@ -2,9 +2,9 @@ import { ToolboxId } from "@berth/protocol/toolbox"
 import { expect, it } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
-import type { OptionalAgent } from "./agents/optional.ts"
 import type { BuildCall } from "./build.ts"
 import { currentToolbox } from "./current.ts"
+import type { OptionalAgent } from "./inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./store.ts"
 
 const log = await createLogger({

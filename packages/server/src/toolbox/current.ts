@@ -3,8 +3,8 @@ import { BerthError } from "@berth/protocol/errors"
 import type { ToolboxId } from "@berth/protocol/toolbox"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
-import { type OptionalAgent, optionalAgent } from "./agents/optional.ts"
 import type { BuildCall } from "./build.ts"
+import { type OptionalAgent, optionalAgent } from "./inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./store.ts"
 
 /** How often callers are told the progress. */

@@ -11,8 +11,7 @@ import type { SandboxPaths } from "./state-paths.ts"
  * How far a sandbox has come: creating → created → started; any → removing. A sandbox that a new server finds
  * `creating` or `removing` was left by a crash; one that is found `created` may have been started.
  */
-export const Progress = z.enum(["creating", "created", "started", "removing"])
-export type Progress = z.infer<typeof Progress>
+const Progress = z.enum(["creating", "created", "started", "removing"])
 
 export const SandboxState = z.strictObject({
   version: z.literal(1),

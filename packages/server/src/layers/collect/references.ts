@@ -1,12 +1,12 @@
 import type { LayerId, TopId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
-import { inTurns } from "../in-turns.ts"
-import { everyPin, everyStack, everyTop } from "../inventory.ts"
+import { readClaim } from "../claims/read-claim.ts"
 import { readPin } from "../pins/pin.ts"
 import { findFlat } from "../stacks/flat.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { findTop, readStack, stackName } from "../stacks/read.ts"
-import { readClaim } from "../tops/read-claim.ts"
+import type { Context } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyPin, everyStack, everyTop } from "../store/inventory.ts"
 
 /** The holders of each layer and top, by name. */
 export interface References {

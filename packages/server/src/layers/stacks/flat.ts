@@ -1,7 +1,7 @@
 import type { LayerId } from "@berth/protocol/ids"
-import { type Context, STORE } from "../context.ts"
 import { readRecord, writeRecord } from "../records/files.ts"
 import { FlatRecord, type TopRecord } from "../records/schemas.ts"
+import { type Context, STORE } from "../store/context.ts"
 import { findLayer } from "./layer.ts"
 import { readTop, type Stack } from "./read.ts"
 import { writeStack } from "./write.ts"

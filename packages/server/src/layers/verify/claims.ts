@@ -1,13 +1,13 @@
 import type { TopId } from "@berth/protocol/ids"
 import { mountNamespaces } from "../../host/mount-namespaces.ts"
-import { type Context, STORE } from "../context.ts"
-import { inTurns } from "../in-turns.ts"
-import { everyTop } from "../inventory.ts"
+import { mountedBy } from "../claims/mounted.ts"
+import { isDamaged } from "../claims/read-claim.ts"
 import { readRecord, removePassingRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
+import { type Context, STORE } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyTop } from "../store/inventory.ts"
 import { type IsAlive, isStale } from "../tops/claim.ts"
-import { mountedBy } from "../tops/mounted.ts"
-import { isDamaged } from "../tops/read-claim.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 /** Ends the claims of sandboxes that are gone. */

@@ -1,10 +1,10 @@
 import { join } from "node:path"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
-import { SNAPSHOT_RECORD } from "../layout.ts"
-import { namesIn } from "../names-in.ts"
+import { SNAPSHOT_RECORD } from "../io/layout.ts"
+import { namesIn } from "../io/names-in.ts"
 import { readRecord } from "../records/files.ts"
 import { SnapshotRecord } from "../records/schemas.ts"
+import type { Context } from "../store/context.ts"
 import { noFindings, readOrReport } from "./findings.ts"
 
 /** Finds the sandboxes of snapshots that were cut short, by the notes in their drafts. */
