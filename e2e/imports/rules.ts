@@ -43,6 +43,15 @@ const SANDBOX_ROOMS = [
   ),
 ]
 
+/**
+ * The folders of the server's `layers`, from the top to the bottom: each imports only those below it. The files beside
+ * them are the operations that join them.
+ */
+const LAYER_FOLDERS = [
+  ...["verify", "collect", "archive", "pins", "tops", "stacks", "claims", "store", "trees", "tar"],
+  ...["records", "io"],
+].map((folder) => `layers/${folder}`)
+
 /** The package that serves the tests of every package, and nothing else. */
 export const TESTING = "testing"
 
@@ -125,7 +134,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     places: {
       main: [
         ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
-        ...["toolbox", "host", "doctor", "backends", "events", "repos", "keys"],
+        ...["toolbox", "toolbox/agents", "toolbox/inputs", "host", "doctor", "backends", "events"],
+        ...["repos", "keys"],
         ...[...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
       "start-sandboxes": [
@@ -164,7 +174,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       ],
       "sandboxes/making": [
         ...["sandboxes/keeping", "sandboxes/files", "sandboxes/use", "sandboxes/state"],
-        ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "certificates"],
+        ...["backends", "layers", "layers/tops", "toolbox", "toolbox/inputs", "repos"],
+        ...["host-ports", "keys", "certificates"],
         ...["host", ...BELOW_ALL],
       ],
       "sandboxes/keeping": [
@@ -173,6 +184,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       ],
       "sandboxes/files": [
         ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "backends", "layers", "host"],
+        ...["layers/archive", "layers/pins", "layers/tops", "layers/stacks"],
         ...BELOW_ALL,
       ],
       "sandboxes/disk": ["sandboxes/state", "backends", "host", ...BELOW_ALL],
@@ -183,8 +195,18 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
       "backends/connections": ["host"],
       "backends/seccomp": [],
-      layers: ["host", ...BELOW_ALL],
-      toolbox: ["host", ...BELOW_ALL],
+      layers: [...LAYER_FOLDERS, "host", ...BELOW_ALL],
+      ...Object.fromEntries(
+        LAYER_FOLDERS.map((folder, at) => [
+          folder,
+          [...LAYER_FOLDERS.slice(at + 1), "host", ...BELOW_ALL],
+        ]),
+      ),
+      "layers/*": [],
+      "toolbox/agents": ["toolbox", "toolbox/inputs", "host", ...BELOW_ALL],
+      toolbox: ["toolbox/inputs", "host", ...BELOW_ALL],
+      "toolbox/inputs": ["host"],
+      "toolbox/*": [],
       bridge: ["host", ...BELOW_ALL],
       repos: ["host", ...BELOW_ALL],
       "host-ports": ["host", ...BELOW_ALL],
@@ -194,7 +216,12 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       store: ["logging"],
       logging: [],
       host: [],
-      doctor: ["certificates", "host"],
+      doctor: ["doctor/checks", "doctor/tools", "doctor/engine", "doctor/cgroups", "host"],
+      "doctor/checks": ["doctor/tools", "doctor/engine", "doctor/cgroups", "certificates", "host"],
+      "doctor/engine": ["doctor/tools", "host"],
+      "doctor/cgroups": ["doctor/tools", "host"],
+      "doctor/tools": ["host"],
+      "doctor/*": [],
     },
   },
 }

@@ -95,7 +95,7 @@ export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
 export const tend = async (options: TendOptions): Promise<number> => {
   const { startedAt, standing, bridge, open } = options
   const { clock, link, places, credentials, certificates, user, stop, hurry, onFault } = options
-  const plan = checkPlan(options.plan, join(link, LINK.plan))
+  const plan = checkPlan(options.plan, join(link, SHARED.plan))
   mkdirSync(places.logs, { mode: 0o700, recursive: true })
 
   const journal = openJournal({ directory: join(link, SHARED.journal) })

@@ -15,8 +15,7 @@ import { z } from "zod"
 import { boundInterim } from "../host/bound-interim.ts"
 import type { Throttle } from "../host/throttle.ts"
 import { connectTo, type SandboxAddress } from "./address.ts"
-import { Answers, type OnAsk } from "./answers.ts"
-import { Asks } from "./asks.ts"
+import { Answers, type OnHostRequest } from "./answers.ts"
 import { failureOf, failureOfClose, failureOfStatus } from "./failure.ts"
 import { Heartbeat } from "./heartbeat.ts"
 import { Inbox } from "./inbox.ts"
@@ -24,17 +23,18 @@ import { type Deadlines, MAX_HEADER_BYTES, MAX_MESSAGE_PIECES, MAX_UNSENT_BYTES 
 import { type Pace, threadMs } from "./pace.ts"
 import { parseFromSandbox, parseSupervisorMessage } from "./parse.ts"
 import { putToSandbox } from "./put.ts"
+import { Queries } from "./queries.ts"
 import { openTunnel } from "./tunnel.ts"
 
-export interface LinkOptions {
+export interface ConnectionOptions {
   readonly address: SandboxAddress
   readonly token: string
   readonly sandbox: SandboxId
   readonly lastSeen: number
   readonly store: (events: readonly Event[]) => Promise<void>
   readonly onStored: (upTo: number) => void
-  readonly onAsk: OnAsk
-  readonly asksThrottle: Throttle
+  readonly onHostRequest: OnHostRequest
+  readonly requestsThrottle: Throttle
   readonly pace: Pace
   readonly deadlines: Deadlines
 }
@@ -45,7 +45,10 @@ type Hello = Extract<SupervisorMessage, { type: "hello" }>
 const AnyHello = z.object({ type: z.literal("hello"), generation: z.int() })
 
 /** Connects to a sandbox and waits for its hello. Throws when there is none within the deadline. */
-export const openLink = async (options: LinkOptions, signal: AbortSignal): Promise<Link> => {
+export const openConnection = async (
+  options: ConnectionOptions,
+  signal: AbortSignal,
+): Promise<Connection> => {
   const overdue = new AbortController()
   const deadline = setTimeout(
     () =>
@@ -71,13 +74,13 @@ export const openLink = async (options: LinkOptions, signal: AbortSignal): Promi
         request.end()
       },
     } as ConstructorParameters<typeof WebSocket>[2])
-    const link = new Link(websocket, options)
-    const giveUp = () => link.end(opening.reason)
+    const connection = new Connection(websocket, options)
+    const giveUp = () => connection.end(opening.reason)
     opening.addEventListener("abort", giveUp)
     if (opening.aborted) giveUp()
     try {
-      await link.greeted
-      return link
+      await connection.greeted
+      return connection
     } finally {
       opening.removeEventListener("abort", giveUp)
     }
@@ -87,11 +90,11 @@ export const openLink = async (options: LinkOptions, signal: AbortSignal): Promi
 }
 
 /** One connection to a sandbox. Any violation ends it with the reason. */
-export class Link {
+export class Connection {
   readonly #websocket: WebSocket
-  readonly #options: LinkOptions
+  readonly #options: ConnectionOptions
   readonly #inbox: Inbox
-  readonly #asks: Asks
+  readonly #queries: Queries
   readonly #answers: Answers
   readonly #heartbeat: Heartbeat
   readonly #greeting = Promise.withResolvers<Hello>()
@@ -103,11 +106,11 @@ export class Link {
   /** Resolves with the reason when the connection is over and nothing of it is being stored or answered any more. */
   readonly ended: Promise<BerthError>
 
-  constructor(websocket: WebSocket, options: LinkOptions) {
+  constructor(websocket: WebSocket, options: ConnectionOptions) {
     const { lastSeen, store, deadlines } = options
     this.#websocket = websocket
     this.#options = options
-    this.#asks = new Asks(deadlines.answerMs)
+    this.#queries = new Queries(deadlines.answerMs)
     this.#inbox = new Inbox({
       lastSeen,
       store,
@@ -116,8 +119,8 @@ export class Link {
       onFailed: (error) => this.end(error),
     })
     this.#answers = new Answers({
-      onAsk: options.onAsk,
-      throttle: options.asksThrottle,
+      onHostRequest: options.onHostRequest,
+      throttle: options.requestsThrottle,
       putBundle: (id, body, signal) => {
         const { address, token } = options
         return putToSandbox({ address, token, path: `/bundles/${id}`, body }, signal)
@@ -145,15 +148,15 @@ export class Link {
   }
 
   startPrompt(start: PromptStart): Promise<PromptStanding> {
-    return this.#ask({ type: "prompt.start", ...start })
+    return this.#query({ type: "prompt.start", ...start })
   }
 
   stopPrompt(prompt: PromptId): Promise<PromptStanding> {
-    return this.#ask({ type: "prompt.stop", prompt })
+    return this.#query({ type: "prompt.stop", prompt })
   }
 
   answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding> {
-    return this.#ask({ type: "prompt.answer", prompt, answer })
+    return this.#query({ type: "prompt.answer", prompt, answer })
   }
 
   /** Ends the connection at once. The first reason counts. */
@@ -189,7 +192,7 @@ export class Link {
     this.#heartbeat.stop()
     clearTimeout(this.#slowedDown)
     this.#greeting.reject(failure)
-    this.#asks.endAll(
+    this.#queries.endAll(
       new BerthError("bridge.down", "the connection to the sandbox ended before its answer", {
         details: { reason: failure.code },
         cause: failure,
@@ -260,10 +263,10 @@ export class Link {
         this.#inbox.take(message.events, bytes)
         break
       case "prompt.standing":
-        this.#asks.answer(message.prompt, message.standing)
+        this.#queries.answer(message.prompt, message.standing)
         break
       case "prompt.refused":
-        this.#asks.refuse(message.prompt, message.code, message.reason)
+        this.#queries.refuse(message.prompt, message.code, message.reason)
         break
       case "ask":
         this.#answers.take(message.id, message.ask)
@@ -299,12 +302,12 @@ export class Link {
     if (this.#failure === undefined) this.#send({ type: "acknowledge", upTo })
   }
 
-  async #ask(
+  async #query(
     message: Extract<ServerMessage, { type: "prompt.start" | "prompt.stop" | "prompt.answer" }>,
   ): Promise<PromptStanding> {
     if (this.#websocket.bufferedAmount > MAX_UNSENT_BYTES)
       throw new BerthError("bridge.congested", "the sandbox does not read what is sent to it")
-    const answer = this.#asks.add(message.prompt)
+    const answer = this.#queries.add(message.prompt)
     this.#send(message)
     return await answer
   }

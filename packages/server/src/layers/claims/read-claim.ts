@@ -1,8 +1,8 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { TopId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
 import { readRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
+import type { Context } from "../store/context.ts"
 import { mountedBy } from "./mounted.ts"
 
 /**

@@ -1,16 +1,16 @@
 import { mkdir, rename } from "node:fs/promises"
 import type { LayerId } from "@berth/protocol/ids"
 import type { LayerOrigin, TreeSize } from "@berth/protocol/layer"
-import { syncDirectory } from "../host/sync-directory.ts"
-import type { Context } from "./context.ts"
-import { ioError } from "./io-error.ts"
-import type { TreePaths } from "./layout.ts"
-import { writePassingRecord } from "./records/files.ts"
-import type { LayerRecord } from "./records/schemas.ts"
-import { discardTree } from "./trees/discard.ts"
-import { flushTree } from "./trees/flush.ts"
-import { summarizeTree } from "./trees/summary.ts"
-import { throwAway } from "./trees/throw-away.ts"
+import { syncDirectory } from "../../host/sync-directory.ts"
+import { ioError } from "../io/io-error.ts"
+import type { TreePaths } from "../io/layout.ts"
+import { writePassingRecord } from "../records/files.ts"
+import type { LayerRecord } from "../records/schemas.ts"
+import type { Context } from "../store/context.ts"
+import { discardTree } from "../trees/discard.ts"
+import { flushTree } from "../trees/flush.ts"
+import { summarizeTree } from "../trees/summary.ts"
+import { throwAway } from "../trees/throw-away.ts"
 
 /**
  * Makes a layer aside. If the work fails, nothing of it is left. If it is cancelled, the caller does not wait for the
@@ -64,7 +64,7 @@ export interface Description {
 }
 
 /** Writes a layer's record beside its tree, and both to the disk: a directory with a layer's name is never lost. */
-export const describe = async (
+export const writeLayer = async (
   context: Context,
   { id, parents, origin }: Description,
   { tree, record }: Pick<TreePaths, "tree" | "record">,

@@ -1,4 +1,4 @@
-import type { Program } from "../programs.ts"
+import type { Program } from "../io/programs.ts"
 import { readTar, type TarEntry } from "./tar-read.ts"
 
 /**

@@ -1,7 +1,7 @@
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import { needPackage, packageTree } from "../packages.ts"
-import type { FindInput } from "../source.ts"
+import { needPackage, packageTree } from "./packages.ts"
+import type { FindInput } from "./source.ts"
 
 const HOME = "agents/opencode"
 const PLUGIN = "@opencode-ai/plugin"

@@ -1,6 +1,6 @@
 import { PassThrough, type Readable, type Writable } from "node:stream"
 import { finished } from "node:stream/promises"
-import { type Child, keepStart, PLAIN_ENV, startChild } from "../host/child.ts"
+import { type Child, keepStart, PLAIN_ENV, startChild } from "../../host/child.ts"
 import { ioError, programError } from "./io-error.ts"
 
 /** The first words tell the cause; a full disk makes `cp` repeat them for every file. */

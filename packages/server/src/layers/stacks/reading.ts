@@ -1,6 +1,6 @@
 import type { LayerId } from "@berth/protocol/ids"
-import { type Context, STORE } from "./context.ts"
-import { stackBelow } from "./stacks/layer.ts"
+import { type Context, STORE } from "../store/context.ts"
+import { stackBelow } from "./layer.ts"
 
 /** Keeps a layer and those below it from being collected while an operation of this process reads them. */
 export const whileReading = <Result>(

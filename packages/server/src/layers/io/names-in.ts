@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs"
-import { hasCode } from "./records/files.ts"
+import { hasCode } from "../io/io-error.ts"
 
 /**
  * The names in a directory of the store itself, sorted; none if there is no such directory. Read at once, as records are:

@@ -1,9 +1,9 @@
 import { relative } from "node:path"
 import type { LayerId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
-import { runProgram } from "../programs.ts"
-import { MOUNT_ENV, readOnlyOptions } from "../tops/mount.ts"
-import { COPY } from "./copy.ts"
+import { runProgram } from "../io/programs.ts"
+import type { Context } from "../store/context.ts"
+import { COPY } from "../trees/copy.ts"
+import { MOUNT_ENV, readOnlyOptions } from "./mount.ts"
 
 export interface MergedPaths {
   /** An empty directory to mount on. */

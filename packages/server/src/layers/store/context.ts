@@ -1,10 +1,10 @@
 import type { LayerId, PinId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
-import type { Serially } from "../host/serial.ts"
-import type { Layout } from "./layout.ts"
-import type { CompareTrees } from "./trees/compare.ts"
-import type { Trash } from "./trees/trash.ts"
-import type { WalkTree } from "./trees/walk.ts"
+import type { Serially } from "../../host/serial.ts"
+import type { Layout } from "../io/layout.ts"
+import type { CompareTrees } from "../trees/compare.ts"
+import type { Trash } from "../trees/trash.ts"
+import type { WalkTree } from "../trees/walk.ts"
 
 /** The parts that every operation on one store shares. */
 export interface Context {

@@ -1,5 +1,8 @@
 import { refuse } from "./refuse.ts"
 
+/** The prefix of an extended attribute's name in tar's extended header. */
+export const XATTR = "SCHILY.xattr."
+
 const SPACE = 32
 const EQUALS = 61
 const NEWLINE = 10

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { TopId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
+import type { Context } from "../store/context.ts"
 import { mountedBy } from "./mounted.ts"
 import { readClaim } from "./read-claim.ts"
 

@@ -1,20 +1,20 @@
 /**
- * Asks a server for its health at fixed times, whether it has answered or not: `node health-asker.ts URL PID`. Each
- * line on its input is for how many milliseconds to ask; the answer is one line of JSON with the samples.
+ * Queries a server for its health at fixed times, whether it has answered or not: `node health-queries.ts URL PID`. Each
+ * line on its input is for how many milliseconds to query; the answer is one line of JSON with the samples.
  */
 import { readFileSync } from "node:fs"
 import { Agent, get } from "node:http"
 import { constants, setPriority } from "node:os"
 import { createInterface } from "node:readline"
 import { setTimeout as pause } from "node:timers/promises"
-import { ASK_EVERY_MS, type HealthSample } from "./health-sample.ts"
+import { type HealthSample, QUERY_EVERY_MS } from "./health-sample.ts"
 
 const [, , url = "", pid = ""] = process.argv
 
-/** Connections are reused once they are answered; until then, each question opens a new one. */
+/** Connections are reused once they are answered; until then, each query opens a new one. */
 const agent = new Agent({ keepAlive: true })
 
-const ask = (): Promise<void> =>
+const query = (): Promise<void> =>
   new Promise((resolve, reject) => {
     get(url, { agent }, (reply) => reply.resume().once("end", resolve)).once("error", reject)
   })
@@ -25,7 +25,7 @@ const ranMs = (): number =>
 
 const sample = async (): Promise<HealthSample> => {
   const [startedMs, before] = [performance.now(), ranMs()]
-  await ask()
+  await query()
   return { ms: performance.now() - startedMs, computedMs: ranMs() - before }
 }
 
@@ -34,7 +34,7 @@ setPriority(constants.priority.PRIORITY_HIGHEST)
 for await (const line of createInterface({ input: process.stdin })) {
   const samples: Promise<HealthSample>[] = []
   const startedMs = performance.now()
-  for (let dueMs = 0; dueMs < Number(line); dueMs += ASK_EVERY_MS) {
+  for (let dueMs = 0; dueMs < Number(line); dueMs += QUERY_EVERY_MS) {
     await pause(Math.max(0, startedMs + dueMs - performance.now()))
     samples.push(sample())
   }

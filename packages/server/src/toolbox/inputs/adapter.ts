@@ -1,9 +1,8 @@
 import { dirname, join } from "node:path"
-import type { OptionalAgent } from "../../agents/optional.ts"
-import { ADAPTERS } from "../../agents/pin.ts"
-import type { InputPart, ToolboxInput } from "../input.ts"
-import { needPackage, packageTree } from "../packages.ts"
-import type { InputSource } from "../source.ts"
+import type { InputPart, ToolboxInput } from "./input.ts"
+import { ADAPTERS, type OptionalAgent } from "./optional-agents.ts"
+import { needPackage, packageTree } from "./packages.ts"
+import type { InputSource } from "./source.ts"
 
 export interface AdapterPackages {
   readonly agent: OptionalAgent

@@ -30,3 +30,6 @@ export const pathTooLong = (path: string, program: string): BerthError =>
 
 const refused = (path: string, said: string, cause: unknown): BerthError =>
   new BerthError("layers.io", `${path}: ${said}`, { details: { path, said }, cause })
+
+export const hasCode = (thrown: unknown, code: string): boolean =>
+  (thrown as NodeJS.ErrnoException | undefined)?.code === code

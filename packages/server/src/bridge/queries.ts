@@ -4,16 +4,16 @@ import type { PromptId } from "@berth/protocol/ids"
 import { MAX_OUTSTANDING } from "./limits.ts"
 import { words } from "./parse.ts"
 
-interface Ask {
+interface Query {
   readonly resolve: (standing: PromptStanding) => void
   readonly reject: (error: BerthError) => void
   readonly deadline: NodeJS.Timeout
 }
 
-/** The unanswered requests of one connection. Requests about one prompt are answered in order. */
-export class Asks {
+/** The unanswered queries of one connection. Queries about one prompt are answered in order. */
+export class Queries {
   readonly #deadlineMs: number
-  readonly #outstanding = new Map<PromptId, Ask[]>()
+  readonly #outstanding = new Map<PromptId, Query[]>()
   #count = 0
 
   constructor(deadlineMs: number) {
@@ -22,14 +22,14 @@ export class Asks {
 
   add(prompt: PromptId): Promise<PromptStanding> {
     if (this.#count >= MAX_OUTSTANDING)
-      throw new BerthError("bridge.congested", "the sandbox leaves too many questions unanswered")
+      throw new BerthError("bridge.congested", "the sandbox leaves too many queries unanswered")
     this.#count++
     const { promise, resolve, reject } = Promise.withResolvers<PromptStanding>()
-    // An overdue request keeps its place, so that a late answer is not taken for the next one's.
+    // An overdue query keeps its place, so that a late answer is not taken for the next one's.
     const deadline = setTimeout(() => reject(overdue(prompt, this.#deadlineMs)), this.#deadlineMs)
-    const asks = this.#outstanding.get(prompt) ?? []
-    asks.push({ resolve, reject, deadline })
-    this.#outstanding.set(prompt, asks)
+    const queries = this.#outstanding.get(prompt) ?? []
+    queries.push({ resolve, reject, deadline })
+    this.#outstanding.set(prompt, queries)
     return promise
   }
 
@@ -46,10 +46,10 @@ export class Asks {
     )
   }
 
-  /** The connection is over: rejects all requests. */
+  /** The connection is over: rejects all queries. */
   endAll(error: BerthError): void {
-    for (const asks of this.#outstanding.values()) {
-      for (const { reject, deadline } of asks) {
+    for (const queries of this.#outstanding.values()) {
+      for (const { reject, deadline } of queries) {
         clearTimeout(deadline)
         reject(error)
       }
@@ -57,18 +57,18 @@ export class Asks {
     this.#outstanding.clear()
   }
 
-  #take(prompt: PromptId): Ask {
-    const asks = this.#outstanding.get(prompt) ?? []
-    const ask = asks.shift()
-    if (ask === undefined) {
+  #take(prompt: PromptId): Query {
+    const queries = this.#outstanding.get(prompt) ?? []
+    const query = queries.shift()
+    if (query === undefined) {
       throw new BerthError("bridge.protocol_violated", "the sandbox answered what was not asked", {
         details: { prompt },
       })
     }
-    if (asks.length === 0) this.#outstanding.delete(prompt)
-    clearTimeout(ask.deadline)
+    if (queries.length === 0) this.#outstanding.delete(prompt)
+    clearTimeout(query.deadline)
     this.#count--
-    return ask
+    return query
   }
 }
 

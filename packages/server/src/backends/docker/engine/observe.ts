@@ -2,7 +2,7 @@ import type { InstallationId } from "@berth/protocol/ids"
 import type { Ipv4Range } from "@berth/protocol/network"
 import type { SandboxExit, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
-import type { EngineState, ObservedSandbox } from "../backend.ts"
+import type { EngineState, ObservedSandbox } from "../../backend.ts"
 import { allowedOf, type Labels, readLabels } from "./names.ts"
 
 /** The parts of the engine's description of a container that matter here. */

@@ -1,8 +1,8 @@
 import { join } from "node:path"
 import { LayerId, PinId, Slug, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
+import { namesIn } from "../io/names-in.ts"
 import type { Context } from "./context.ts"
-import { namesIn } from "./names-in.ts"
 
 const RECORD_ENDING = ".json"
 
