@@ -17,8 +17,8 @@ import { systemClock } from "../sandboxes/state/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/state/rows.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
-import { type DriverParts, openDriver } from "./driver.ts"
-import type { StopLimits } from "./enforce-stop.ts"
+import { Driver, type DriverParts } from "./driver.ts"
+import type { StopLimits } from "./limits.ts"
 import { openStored, type Stored } from "./stored.ts"
 
 const log = await createLogger({
@@ -104,7 +104,7 @@ const setUp = async (
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const presence = { of: keptBy, work: async () => {} }
   const open = () => {
-    const opened = openDriver({
+    const opened = new Driver({
       stored,
       sandboxes,
       presence,
@@ -120,7 +120,7 @@ const setUp = async (
       },
       ...parts,
     })
-    whole.onChange(opened.wake)
+    whole.onChange((session) => opened.wake(session))
     onTestFinished(() => opened.close())
     return opened
   }
