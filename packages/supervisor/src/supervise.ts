@@ -7,7 +7,7 @@ import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
 import { readPlan } from "./plan.ts"
 import { pause } from "./processes/clock.ts"
-import type { SandboxParts, Standing } from "./tend.ts"
+import type { SandboxParts, Standing } from "./tend/options.ts"
 
 export interface SuperviseOptions extends SandboxParts {
   /** A port to serve on beside the socket, for a server that cannot reach the socket; 0: none. */

@@ -1,0 +1,94 @@
+import { join } from "node:path"
+import type { BootPlan } from "@berth/protocol/boot-plan"
+import type { EventBody } from "@berth/protocol/event"
+import { LINK } from "@berth/protocol/link"
+import type { Agent } from "../agents/agent.ts"
+import { Asks } from "../bridge/asks.ts"
+import { gitEnvironment } from "../bridge/git-environment.ts"
+import { openPrompts, type Prompts } from "../bridge/prompts.ts"
+import { chooseAgent } from "../choose-agent.ts"
+import { Uses } from "../features/uses.ts"
+import { type Journal, openJournal } from "../journal/journal.ts"
+import { keepTrying } from "../journal/keep-trying.ts"
+import { type Ledger, openLedger } from "../journal/ledger.ts"
+import { Pipes } from "../processes/output/pipes.ts"
+import { ProcessSet } from "../processes/set.ts"
+import { userEnvironment } from "../user-environment.ts"
+import type { SandboxParts } from "./options.ts"
+import { Reports } from "./reports.ts"
+
+/** The parts of a sandbox that live as long as it does. */
+export interface Parts {
+  readonly journal: Promise<Journal>
+  readonly ledger: Promise<Ledger>
+  readonly reports: Reports
+  readonly pipes: Pipes
+  readonly processes: ProcessSet
+  readonly environment: Readonly<Record<string, string>>
+  readonly uses: Uses
+  readonly asks: Asks
+  readonly agent: Agent
+  readonly prompts: Promise<Prompts>
+}
+
+export const openParts = (options: SandboxParts, plan: BootPlan): Parts => {
+  const { clock, link, places, user, stop, onFault } = options
+  const journal = openJournal({ directory: join(link, LINK.journal) })
+  const ledger = openLedger(join(link, LINK.ledger))
+  const reports = new Reports(journal, onFault)
+  const pipes = new Pipes(places.logs)
+  const processes = new ProcessSet({ clock, pipes, onEvent: reports.tellOf })
+  const environment = environmentOf(options, plan)
+  const uses = new Uses()
+  const asks = new Asks()
+  const agent = chooseAgent(plan.agent, {
+    clock,
+    pipes,
+    processes,
+    places,
+    user,
+    environment,
+    askForKeys: async (signal) => (await asks.ask({ kind: "keys" }, signal)).keys,
+  })
+  const prompts = promptsOf({ journal, ledger, agent, uses, stop })
+  return { journal, ledger, reports, pipes, processes, environment, uses, asks, agent, prompts }
+}
+
+const environmentOf = ({ places, user, credentials }: SandboxParts, plan: BootPlan) =>
+  userEnvironment({
+    home: places.home,
+    name: user.name,
+    toolbox: places.toolbox,
+    git: gitEnvironment({
+      node: join(places.toolbox, "bin/node"),
+      helper: join(places.toolbox, "supervisor/credential-helper.cjs"),
+      socket: credentials,
+    }),
+    own: plan.environment,
+  })
+
+type OfPrompts = Pick<Parts, "journal" | "ledger" | "agent" | "uses"> & {
+  readonly stop: AbortSignal
+}
+
+const promptsOf = ({ agent, uses, stop, ...files }: OfPrompts): Promise<Prompts> => {
+  const open = async (): Promise<Prompts> => {
+    const [journal, ledger] = await Promise.all([files.journal, files.ledger])
+    return openPrompts({
+      journal,
+      ledger,
+      signal: stop,
+      onChange: (ids) => uses.setPrompts(ids),
+      run: async (start, signal) => {
+        const { givenUp } = await prompts
+        const say = async (body: EventBody) => {
+          await keepTrying(() => journal.append(body, { signal: givenUp }), givenUp)
+        }
+        return agent.prompt(start, say, signal)
+      },
+      answer: (prompt, answer) => agent.answer(prompt, answer),
+    })
+  }
+  const prompts = open()
+  return prompts
+}
