@@ -41,12 +41,12 @@ export const tend = async (options: TendOptions): Promise<number> => {
   const features = openInside(options, plan, parts, started)
   await warnOfPlan(options, plan, parts)
 
-  const { asks, reports, prompts } = parts
-  const helper = serveCredentials({ path: credentials, user, asks })
+  const { hostRequests, reports, prompts } = parts
+  const helper = serveCredentials({ path: credentials, user, hostRequests })
   const bridgeIsUp = Promise.all([bridge, helper, prompts])
   // A failure is reported by the step that waits for it; a build has none.
   bridgeIsUp.catch(() => {})
-  const hostPorts = new CarriedPorts({ asks, clock, warn: reports.warn })
+  const hostPorts = new CarriedPorts({ hostRequests, clock, warn: reports.warn })
   const ending = new Ending({
     ...options,
     ...parts,
@@ -68,7 +68,7 @@ export const tend = async (options: TendOptions): Promise<number> => {
     processes: parts.processes,
     agent: parts.agent,
     bridge: bridgeIsUp,
-    hostRepos: hostRepos(asks),
+    hostRepos: hostRepos(hostRequests),
     hostPorts,
   }
   const trace = await runBoot(options, context, parts, {
@@ -96,17 +96,17 @@ const runningNow = (): ReadonlySet<string> => new Set(listProcesses().entries.ma
 const openInside = (
   { clock, places, user, onFault, open }: TendOptions,
   plan: BootPlan,
-  { pipes, processes, environment, uses, asks, journal, prompts }: Parts,
+  { pipes, processes, environment, tracker, hostRequests, journal, prompts }: Parts,
   started: Started,
 ): Dispatch => {
   const features = new Dispatch(
     loadFeatures(
       { clock, pipes, processes, places, onlyRepo: onlyRepoOf(plan, places), user, environment },
-      { uses, promptsKnown: prompts, bootProcesses: () => started.processes },
+      { tracker, promptsKnown: prompts, bootProcesses: () => started.processes },
     ),
   )
-  const upgrades = new Upgrades({ sandbox: plan.sandbox, journal, prompts, asks, onFault })
-  open(new Inside({ upgrades, asks, features }))
+  const upgrades = new Upgrades({ sandbox: plan.sandbox, journal, prompts, hostRequests, onFault })
+  open(new Inside({ upgrades, hostRequests, features }))
   return features
 }
 

@@ -3,11 +3,11 @@ import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { EventBody } from "@berth/protocol/event"
 import { LINK } from "@berth/protocol/link"
 import type { Agent } from "../agents/agent.ts"
-import { Asks } from "../bridge/asks.ts"
 import { gitEnvironment } from "../bridge/git-environment.ts"
+import { HostRequests } from "../bridge/host-requests.ts"
 import { openPrompts, type Prompts } from "../bridge/prompts.ts"
 import { chooseAgent } from "../choose-agent.ts"
-import { Uses } from "../features/uses.ts"
+import { ActivityTracker } from "../features/activity-tracker.ts"
 import { type Journal, openJournal } from "../journal/journal.ts"
 import { keepTrying } from "../journal/keep-trying.ts"
 import { type Ledger, openLedger } from "../journal/ledger.ts"
@@ -25,8 +25,8 @@ export interface Parts {
   readonly pipes: Pipes
   readonly processes: ProcessSet
   readonly environment: Readonly<Record<string, string>>
-  readonly uses: Uses
-  readonly asks: Asks
+  readonly tracker: ActivityTracker
+  readonly hostRequests: HostRequests
   readonly agent: Agent
   readonly prompts: Promise<Prompts>
 }
@@ -39,8 +39,8 @@ export const openParts = (options: SandboxParts, plan: BootPlan): Parts => {
   const pipes = new Pipes(places.logs)
   const processes = new ProcessSet({ clock, pipes, onEvent: reports.tellOf })
   const environment = environmentOf(options, plan)
-  const uses = new Uses()
-  const asks = new Asks()
+  const tracker = new ActivityTracker()
+  const hostRequests = new HostRequests()
   const agent = chooseAgent(plan.agent, {
     clock,
     pipes,
@@ -48,10 +48,21 @@ export const openParts = (options: SandboxParts, plan: BootPlan): Parts => {
     places,
     user,
     environment,
-    askForKeys: async (signal) => (await asks.ask({ kind: "keys" }, signal)).keys,
+    askForKeys: async (signal) => (await hostRequests.send({ kind: "keys" }, signal)).keys,
   })
-  const prompts = promptsOf({ journal, ledger, agent, uses, stop })
-  return { journal, ledger, reports, pipes, processes, environment, uses, asks, agent, prompts }
+  const prompts = promptsOf({ journal, ledger, agent, tracker, stop })
+  return {
+    journal,
+    ledger,
+    reports,
+    pipes,
+    processes,
+    environment,
+    tracker,
+    hostRequests,
+    agent,
+    prompts,
+  }
 }
 
 const environmentOf = ({ places, user, credentials }: SandboxParts, plan: BootPlan) =>
@@ -67,18 +78,18 @@ const environmentOf = ({ places, user, credentials }: SandboxParts, plan: BootPl
     own: plan.environment,
   })
 
-type OfPrompts = Pick<Parts, "journal" | "ledger" | "agent" | "uses"> & {
+type OfPrompts = Pick<Parts, "journal" | "ledger" | "agent" | "tracker"> & {
   readonly stop: AbortSignal
 }
 
-const promptsOf = ({ agent, uses, stop, ...files }: OfPrompts): Promise<Prompts> => {
+const promptsOf = ({ agent, tracker, stop, ...files }: OfPrompts): Promise<Prompts> => {
   const open = async (): Promise<Prompts> => {
     const [journal, ledger] = await Promise.all([files.journal, files.ledger])
     return openPrompts({
       journal,
       ledger,
       signal: stop,
-      onChange: (ids) => uses.setPrompts(ids),
+      onChange: (ids) => tracker.setPrompts(ids),
       run: async (start, signal) => {
         const { givenUp } = await prompts
         const say = async (body: EventBody) => {

@@ -1,15 +1,19 @@
 import { BerthError } from "@berth/protocol/errors"
 import { terminalStart } from "../checks/forms/terminals.ts"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
-import type { Uses } from "../features/uses.ts"
 import type { Terminal } from "./terminal.ts"
 import { Terminals } from "./terminals.ts"
 
 /** The terminals feature, as `terminals.ts` of the protocol describes it. */
-export const terminalsFeature = (parts: FeatureParts, uses: Uses, maxRunning?: number): Feature => {
-  const terminals = new Terminals(parts, uses, maxRunning)
+export const terminalsFeature = (
+  parts: FeatureParts,
+  tracker: ActivityTracker,
+  maxRunning?: number,
+): Feature => {
+  const terminals = new Terminals(parts, tracker, maxRunning)
   return {
     http: [
       {

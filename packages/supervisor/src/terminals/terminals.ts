@@ -5,8 +5,8 @@ import {
   MAX_TERMINALS,
 } from "@berth/protocol/terminal-limits"
 import type { TerminalId, TerminalInfo, TerminalStart } from "@berth/protocol/terminals"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import type { FeatureParts } from "../features/parts.ts"
-import type { Uses } from "../features/uses.ts"
 import { isDirectory, workingDirectory } from "../features/working-directory.ts"
 import { shellOf } from "./program.ts"
 import { Terminal } from "./terminal.ts"
@@ -14,15 +14,15 @@ import { Terminal } from "./terminal.ts"
 /** The terminals that run, and the last ones that have ended. */
 export class Terminals {
   readonly #parts: FeatureParts
-  readonly #uses: Uses
+  readonly #tracker: ActivityTracker
   readonly #maxRunning: number
   readonly #terminals = new Map<string, Terminal>()
   readonly #starting = new Set<Promise<Terminal>>()
   #isClosed = false
 
-  constructor(parts: FeatureParts, uses: Uses, maxRunning = MAX_TERMINALS) {
+  constructor(parts: FeatureParts, tracker: ActivityTracker, maxRunning = MAX_TERMINALS) {
     this.#parts = parts
-    this.#uses = uses
+    this.#tracker = tracker
     this.#maxRunning = maxRunning
   }
 
@@ -31,7 +31,7 @@ export class Terminals {
     if (this.#runningCount + this.#starting.size >= this.#maxRunning)
       throw tooMany("terminals", this.#maxRunning)
     const spec = specOf(wanted, this.#parts)
-    const started = Terminal.start(spec, { ...this.#parts, uses: this.#uses })
+    const started = Terminal.start(spec, { ...this.#parts, tracker: this.#tracker })
     this.#starting.add(started)
     try {
       const terminal = await started
