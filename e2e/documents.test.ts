@@ -48,7 +48,7 @@ describe("the documents", () => {
 
   it("name every kind of id in the glossary", () => {
     const prefixes = matches(SOURCES, /must be an id of the form ([a-z]+-)…/g)
-    const made = matches(read("packages/protocol/src/ids.ts"), /random\("([a-z]+)"\)/g)
+    const made = matches(SOURCES, /\bidWith\("([a-z]+)"\)/g)
     const glossary = namesIn("docs/GLOSSARY.md")
     const all = [...prefixes, ...made.map((prefix) => `${prefix}-`)]
     expect(all.length).toBeGreaterThan(8)

@@ -21,12 +21,10 @@
  */
 import { z } from "zod"
 import { COMMAND_SIGNALS, COMMAND_USERS, MAX_COMMAND_TIMEOUT_MS } from "./command-limits.ts"
+import { idWith } from "./ids.ts"
 import { ExitStatus, SignalName } from "./process-end.ts"
 
-export const CommandId = z
-  .string()
-  .regex(/^cmd-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form cmd-…")
-  .brand<"cmd">()
+export const CommandId = idWith("cmd")
 export type CommandId = z.infer<typeof CommandId>
 
 /** Text without NUL: the kernel ends a text at its first NUL. */

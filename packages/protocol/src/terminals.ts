@@ -23,13 +23,11 @@
  * process that is to outlive the terminal has a session of its own (`setsid`).
  */
 import { z } from "zod"
+import { idWith } from "./ids.ts"
 import { ExitStatus, SignalName } from "./process-end.ts"
 import { MAX_TERMINAL_CELLS } from "./terminal-limits.ts"
 
-export const TerminalId = z
-  .string()
-  .regex(/^term-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form term-…")
-  .brand<"term">()
+export const TerminalId = idWith("term")
 export type TerminalId = z.infer<typeof TerminalId>
 
 /** Text without NUL: the kernel ends a text at its first NUL. */

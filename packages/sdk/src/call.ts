@@ -1,5 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import { boundedText } from "./bounded-text.ts"
+import { cancelled } from "./pause.ts"
 import { errorOfReply, notBerth } from "./reply-error.ts"
 
 /** The address and the token of a server. */
@@ -118,7 +119,7 @@ export const within = async <Result>(
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
     const { url } = connection
-    if (signal?.aborted) throw new BerthError("cancelled", "the call was cancelled", { cause })
+    if (signal?.aborted) throw cancelled(cause)
     if (late.signal.aborted) {
       const message = `the server at ${url} did not answer within ${deadlineMs} ms`
       throw new BerthError("deadline.exceeded", message, { details: { url, deadlineMs }, cause })
