@@ -3,8 +3,8 @@ import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease
 /** Only the first few are named: people read the line. */
 const MAX_NAMED = 2
 
-/** Names the users of a sandbox, or those whom it is kept for, in a few words; empty: nobody. */
-export const usersOf = (leases: readonly Lease[]): string => {
+/** The users of a sandbox, or those whom it is kept for, in a few words; empty if there are none. */
+export const sayUse = (leases: readonly Lease[]): string => {
   const [uses, keeps] = [usesAmong(leases), keepsAmong(leases)]
   if (uses.length > 0) return `used by ${named(uses)}`
   return keeps.length > 0 ? `kept for ${named(keeps)}` : ""
