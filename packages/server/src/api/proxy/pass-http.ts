@@ -54,11 +54,12 @@ interface Passing {
 
 const passTo = async (
   sandboxes: Sandboxes,
-  { sandbox, dial }: Use,
+  use: Use,
   { path, expected }: Wanted,
   { incoming, outgoing, signal }: Passing,
 ): Promise<void> => {
-  const { socket, token } = await dial(signal)
+  const { sandbox } = use
+  const { socket, token } = await use.dial(signal)
   const sent = request({
     createConnection: () => socket,
     method: incoming.method,

@@ -8,15 +8,10 @@ import { BerthError, type WireError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
-import { createLogger } from "../../../logging/logger.ts"
-import { Secrets } from "../../../logging/secrets.ts"
 import type { LeaseRequest } from "../../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../../sandboxes/sandboxes.ts"
-import { listen } from "../../listen.ts"
-import { createApi } from "../../server.ts"
-import { stopApi } from "../../stop.ts"
+import { serveApi, TOKEN } from "../../testing/make-api.ts"
 
-export const TOKEN = "right-token-0123456789"
 export const INSIDE = "token-of-the-sandbox"
 export const SANDBOX = newId.sandbox()
 export const authorized = { authorization: `Bearer ${TOKEN}` }
@@ -32,9 +27,6 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     open.add(socket)
     socket.on("close", () => open.delete(socket)).on("error", () => {})
   })
-  const secrets = new Secrets()
-  const destination = { write: () => {} }
-  const log = await createLogger({ level: "error", pretty: false, secrets, destination })
   const dial = async () => {
     const socket = connect(path)
     await once(socket, "connect")
@@ -61,25 +53,12 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     },
     stateOf: async () => state,
   }
-  const facts = {
-    version: "1.2.3",
-    pid: 1,
-    installationId: newId.installation(),
-    dataDir: "/data",
-    backend: "embedded",
-    startedAt: new Date(),
-    startedAtMs: 0,
-  }
-  const sessions = () => Promise.reject(new Error("no sessions here"))
-  const provide = async () => sandboxes as Sandboxes
-  const api = createApi({ log, token: TOKEN, facts, sandboxes: provide, sessions })
-  const url = await listen(api, { host: "127.0.0.1", port: 0 })
-  onTestFinished(async () => {
-    await stopApi(api, 0)
+  onTestFinished(() => {
     for (const socket of open) socket.destroy()
     inside.close()
     rmSync(directory, { recursive: true })
   })
+  const { api, url } = await serveApi({ sandboxes: async () => sandboxes as Sandboxes })
   const call = (rest: string, init: RequestInit = {}) =>
     fetch(`${url}/v1/sandboxes/${SANDBOX}${rest}`, {
       ...init,
