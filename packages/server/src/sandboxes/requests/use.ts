@@ -166,7 +166,7 @@ const begin = async (parts: UseParts, start: UseStart): Promise<Use> => {
   }
 }
 
-/** A use by one lease, which is taken again where it has run out. */
+/** A use by one lease, which is taken again where it has run out. Its methods may be passed on without it. */
 class LeasedUse implements Use {
   readonly sandbox: SandboxId
   readonly #parts: UseParts
@@ -184,11 +184,10 @@ class LeasedUse implements Use {
     this.#lease = taken.lease
   }
 
-  async dial(until: AbortSignal): Promise<Dialed> {
-    return (await this.#ahead?.take()) ?? (await dial(this.#parts, this.sandbox, until))
-  }
+  readonly dial = async (until: AbortSignal): Promise<Dialed> =>
+    (await this.#ahead?.take()) ?? (await dial(this.#parts, this.sandbox, until))
 
-  renew(): void {
+  readonly renew = (): void => {
     if (this.#isOver || this.#request.ttlMs === undefined) return
     if (this.#parts.leases.renew(this.#lease)) return
     // Refused where the sandbox has been given up meanwhile: the connection ends with it.
@@ -199,11 +198,9 @@ class LeasedUse implements Use {
       })
   }
 
-  leave(): Promise<void> {
-    return this.#parts.activities.refresh(this.sandbox)
-  }
+  readonly leave = (): Promise<void> => this.#parts.activities.refresh(this.sandbox)
 
-  async end(): Promise<void> {
+  readonly end = async (): Promise<void> => {
     this.#isOver = true
     this.#ahead?.drop()
     await this.#renewing
