@@ -148,9 +148,9 @@ class Launched {
   async launch(workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> {
     const { sandboxes, memoryOf, signal } = this.#parts
     const own = this.#alone(workspace)
-    const { sandbox: id } = await sandboxes.up(own, { mode }, signal)
+    const { sandbox: id } = await sandboxes.workspaces.up(own, { mode }, signal)
     const memory = memoryOf(id)
-    void sandboxes.gone(id, signal).then(
+    void sandboxes.running.gone(id, signal).then(
       () => memory.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
       () => {},
     )
@@ -160,11 +160,11 @@ class Launched {
         return memory.events
       },
       until: (holds) => memory.until(holds),
-      trace: () => sandboxes.trace(id, signal),
-      prompt: openPrompt(sandboxes.kept(id), memory),
+      trace: () => sandboxes.views.trace(id, signal),
+      prompt: openPrompt(sandboxes.running.kept(id), memory),
       remove: async () => {
         if (!this.#running.delete(sandbox)) return
-        await sandboxes.remove(id, { force: true })
+        await sandboxes.requests.remove(id, { force: true })
         this.#slugs.delete(own.slug)
       },
     }

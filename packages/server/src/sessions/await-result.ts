@@ -6,7 +6,7 @@ import type { AgentSpec } from "@berth/protocol/workspace"
 import type { Bells } from "../events/bells.ts"
 import { abortable } from "../host/abortable.ts"
 import type { Logger } from "../logging/logger.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import { attachmentPath } from "./deliver.ts"
 import { type EnforceStopParts, openEnforceStop, type StopLimits } from "./enforce-stop.ts"
@@ -21,7 +21,7 @@ import { openWatchOver, type WatchLimits } from "./watch-over.ts"
 
 export interface AwaitResultParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "gone" | "giveUp" | "haltOf">
+  readonly sandboxes: Pick<UsedSandboxes, "kept" | "gone" | "giveUp" | "haltOf">
   readonly endProcesses: EnforceStopParts["endProcesses"]
   readonly waits: Waits
   /** Rings when something has changed for a session's prompts. */

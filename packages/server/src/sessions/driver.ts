@@ -5,7 +5,7 @@ import type { PromptWait } from "@berth/protocol/session"
 import { Bells } from "../events/bells.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Use } from "../sandboxes/requests/use.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import { openAwaitResult, type ResultLimits } from "./await-result.ts"
@@ -21,7 +21,7 @@ import { WATCH_LIMITS } from "./watch-over.ts"
 export interface DriverParts {
   readonly stored: Stored
   readonly sandboxes: Pick<
-    Sandboxes,
+    UsedSandboxes,
     "useOf" | "useOnly" | "resume" | "endUses" | "kept" | "gone" | "giveUp" | "haltOf" | "putFile"
   >
   readonly presence: Pick<Presence, "of" | "work">

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import type { SessionId } from "@berth/protocol/ids"
 import type { Bells } from "../events/bells.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { type EndOverdueParts, openEndOverdue } from "./end-overdue.ts"
 import { openHindranceOf, type Talk } from "./hindrance.ts"
 import { type AssignedPrompt, isPending, openNow } from "./rows.ts"
@@ -26,7 +26,7 @@ export const STOP_LIMITS: StopLimits = {
 
 export interface EnforceStopParts extends EndOverdueParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "giveUp" | "haltOf">
+  readonly sandboxes: Pick<UsedSandboxes, "kept" | "giveUp" | "haltOf">
   /** Rings when something has changed for a session's prompts. */
   readonly bells: Bells<SessionId>
   readonly limits: StopLimits

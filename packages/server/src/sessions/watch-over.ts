@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import type { PromptId } from "@berth/protocol/ids"
 import type { Logger } from "../logging/logger.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { type Hindrance, openHindranceOf, type Talk } from "./hindrance.ts"
 import { type AssignedPrompt, isPending, openNow } from "./rows.ts"
 import type { Stored } from "./stored.ts"
@@ -20,7 +20,7 @@ export const WATCH_LIMITS: WatchLimits = {
 
 export interface WatchOverParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "haltOf">
+  readonly sandboxes: Pick<UsedSandboxes, "kept" | "haltOf">
   readonly waits: Waits
   readonly log: Logger
   readonly limits: WatchLimits

@@ -55,7 +55,8 @@ const start = async () => {
     },
   }
   const uses = openSandboxUse(parts as UseParts)
-  const sandboxes = { use: uses.use, stateOf: async () => "running" } as Partial<Sandboxes>
+  const running: Partial<Sandboxes["running"]> = { stateOf: async () => "running" }
+  const sandboxes = { use: uses, running } as Partial<Sandboxes>
   const secrets = new Secrets()
   const destination = { write: () => {} }
   const api = createApi({

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
-import type { Lease } from "@berth/protocol/lease"
+import type { Lease, LeaseSource } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../../backends/backend.ts"
 import type { Workers } from "../deciding/workers.ts"
@@ -40,7 +40,7 @@ export type LeaseRequest = Omit<NewLease, "sandbox">
 /** The ways to use a sandbox. */
 export interface SandboxUse {
   /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
-  use(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
+  begin(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
   /**
    * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
    * with the sandbox whose boot is waited for.
@@ -57,6 +57,13 @@ export interface SandboxUse {
   lease(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Leased>
   /** Resumes a use that outlived a server. Fails where that sandbox is not to be used any more. */
   resume(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
+  /** The sandbox that has a lease of these sources for a subject: the latest one. */
+  usedFor(sources: readonly LeaseSource[], subject: string): Promise<SandboxId | undefined>
+  /** Ends the leases of these sources whose subject is over. */
+  endUses(
+    sources: readonly LeaseSource[],
+    isOver: (subject: string | null) => boolean,
+  ): Promise<void>
 }
 
 export interface UseParts {
@@ -86,7 +93,7 @@ const DIAL_PAUSE_MS = 20
 export const openSandboxUse = (parts: UseParts): SandboxUse => {
   const { leases, workers, ensure } = parts
   return {
-    use: async (sandbox, request, signal) => {
+    begin: async (sandbox, request, signal) => {
       // The connection is made while the lease is being written: one less thing to wait for before every command.
       const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
       try {
@@ -137,6 +144,13 @@ export const openSandboxUse = (parts: UseParts): SandboxUse => {
         request,
         isFound: found !== undefined,
       })
+    },
+
+    usedFor: async (sources, subject) => (await leases.by(sources, subject)).at(-1)?.sandbox,
+
+    endUses: async (sources, isOver) => {
+      for (const { id, subject } of await leases.by(sources))
+        if (isOver(subject)) await leases.release(id)
     },
   }
 }
