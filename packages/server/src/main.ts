@@ -129,7 +129,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   }
 }
 
-/** Says what the store may have lost. */
+/** Logs what the store may have lost. */
 const warnOfStore = (
   log: Logger,
   { isRestored, lostPower }: Pick<Store, "isRestored" | "lostPower">,

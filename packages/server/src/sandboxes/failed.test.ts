@@ -166,7 +166,7 @@ const loseFailed = async () => {
 }
 
 describe("a sandbox whose boot failed and that the store does not know", () => {
-  it("is adopted as failed while something lives in it, and a retry boots it fresh", async () => {
+  it("is adopted as failed while something is active in it, and a retry boots it fresh", async () => {
     const { backend, sandbox } = await loseFailed()
     const inside = new Inside()
     inside.change({ leftProcesses: 1 })
@@ -184,7 +184,7 @@ describe("a sandbox whose boot failed and that the store does not know", () => {
     expect(await modeOf(next)).toBe("fresh")
   })
 
-  it("is quarantined while nothing lives in it, and boots fresh once a person has recovered it", async () => {
+  it("is quarantined while nothing is active in it, and boots fresh once a person has recovered it", async () => {
     const { backend, sandbox } = await loseFailed()
     const { sandboxes, up, mend, phaseOf } = await openFailing({ backend })
     await sandboxes.reconcile({ dryRun: false })

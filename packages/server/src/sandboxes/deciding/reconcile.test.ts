@@ -271,7 +271,7 @@ describe("reconcile", () => {
     await expect.poll(() => backend.stateOf(stale)).toBe(undefined)
   })
 
-  it("[R1.10] leaves an unknown sandbox running while something lives in it", async () => {
+  it("[R1.10] leaves an unknown sandbox running while something is active in it", async () => {
     const leases = await openLeases({
       db: store.db,
       clock: new FakeClock(),

@@ -171,7 +171,7 @@ describe("the current sandbox of a workspace", () => {
     expect((await sandboxes.views.get(sandbox, signal)).phase).toBe("ready")
   })
 
-  it("[R1.6] is not replaced while it is stale and has not said what lives in it", async () => {
+  it("[R1.6] is not replaced while it is stale and has not told its activity", async () => {
     const { sandbox: old } = await up(1)
     await sandboxes.close()
     const inside = new Inside()

@@ -42,8 +42,8 @@ export interface SandboxUse {
   /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
   begin(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
   /**
-   * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
-   * with the sandbox whose boot is waited for.
+   * Like `begin`, for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is
+   * called with the sandbox whose boot is awaited.
    */
   useOf(
     workspace: Slug,
@@ -51,7 +51,7 @@ export interface SandboxUse {
     signal: AbortSignal,
     onBooting?: (sandbox: SandboxId) => void,
   ): Promise<Use>
-  /** The same for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
+  /** Like `begin`, for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
   useOnly(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
   /** Takes the lease alone, on the sandbox or its successor: the holder calls nothing in it. */
   lease(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Leased>
@@ -270,7 +270,7 @@ const refuseFailed = async ({ rows, workspaces }: UseParts, sandbox: SandboxId):
   if (row !== undefined && failed?.hash === row.configHash) throw bootFailed(row, failed.why)
 }
 
-/** The successor of a sandbox that is not there to be used. */
+/** The successor of a sandbox that cannot be used. */
 const successor = async (
   { rows, workspaces, workers, ensure, booted, bootOf }: UseParts,
   sandbox: SandboxId,
