@@ -1,16 +1,19 @@
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { makeDir, startProcess, startServer } from "@berth/cli/testing/berth"
+import { HALT_SOON, halted } from "@berth/cli/testing/halted"
 import { build } from "esbuild"
 import { describe, expect, it } from "vitest"
 
-/** A program that asks for the status once for each line of its input. */
+/** A program that asks for the status once for each line of its input, and stands still where the line says so. */
 const PROGRAM = `
 import { createInterface } from "node:readline"
 import { createClient } from "@berth/sdk"
 const client = createClient()
-for await (const _ of createInterface({ input: process.stdin }))
+for await (const line of createInterface({ input: process.stdin })) {
+  if (line === "halt") ${HALT_SOON}
   console.log(JSON.stringify(await client.status().catch(({ code, message }) => ({ code, message }))))
+}
 `
 
 const startProgram = (dataDir: string) => {
@@ -19,9 +22,10 @@ const startProgram = (dataDir: string) => {
   const child = startProcess(process.execPath, args, { cwd: import.meta.dirname, env })
   const lines = createInterface({ input: child.stdout })
   return {
-    ask: async () => {
+    child,
+    ask: async (how = "") => {
       const answered = once(lines, "line")
-      child.stdin.write("\n")
+      child.stdin.write(`${how}\n`)
       const [line] = await answered
       return JSON.parse(line)
     },
@@ -37,8 +41,10 @@ describe("createClient without arguments", () => {
       message: `no server runs on ${dataDir}`,
     })
 
-    const asked = program.ask()
+    const asked = program.ask("halt")
+    await halted(program.child)
     const first = await startServer(["--data-dir", dataDir])
+    program.child.kill("SIGCONT")
     expect(await asked).toMatchObject({ pid: first.pid, dataDir })
 
     await first.stop()

@@ -18,7 +18,7 @@ import { onTestFinished } from "vitest"
 
 const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
 
-type OnAsk = NonNullable<Parameters<typeof openBridge>[0]["onAsk"]>
+type OnHostRequest = NonNullable<Parameters<typeof openBridge>[0]["onHostRequest"]>
 
 /** Starts a supervisor's bridge, without the rest of a supervisor, on a real socket, for servers that come and go. */
 export const bothEnds = async (options: AsksOptions = {}) => {
@@ -54,7 +54,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
   const servers = new Set<() => Promise<void>>()
 
   /** Starts a server with these answers, and returns a function that ends it. */
-  const startServer = (onAsk: OnAsk) => {
+  const startServer = (onHostRequest: OnHostRequest) => {
     const stop = new AbortController()
     const bridge = openBridge(
       {
@@ -63,7 +63,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
         sandbox,
         lastSeen: events.length,
         onEvents: async (batch) => void events.push(...batch),
-        onAsk,
+        onHostRequest,
       },
       stop.signal,
     )
@@ -76,7 +76,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
     return end
   }
 
-  const answers = async (repos: readonly WorkspaceRepo[]): Promise<OnAsk> => {
+  const answers = async (repos: readonly WorkspaceRepo[]): Promise<OnHostRequest> => {
     const secrets = new Secrets()
     const destination = new Writable({
       write: (line, _, done) => {

@@ -25,8 +25,11 @@ export const markOf = (start: string, origin?: Origin, prompt?: PromptId): strin
 export const originOf = (mark: string | undefined): Origin | undefined =>
   /^(prompt|agent|terminal)-/.exec(mark ?? "")?.[1] as Origin | undefined
 
+/** Matches the part of a mark that belongs to one start. A process may forge a mark, but not a long one. */
+const START = "[0-9a-z-]{1,64}"
+
 /** Matches the marks of the processes that one prompt has for itself. */
-export const marksOfPrompt = (prompt: PromptId): string => `prompt-.*-${prompt}`
+export const marksOfPrompt = (prompt: PromptId): string => `prompt-${START}-${prompt}`
 
 /** Matches the marks of the agent's processes, which work for every prompt of the sandbox. */
-export const MARKS_OF_AGENT = "agent-.*"
+export const MARKS_OF_AGENT = `agent-${START}`

@@ -31,9 +31,9 @@ import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import type { Store } from "./store/open.ts"
-import type { OptionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import { currentToolbox } from "./toolbox/current.ts"
+import type { OptionalAgent } from "./toolbox/inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
@@ -112,7 +112,8 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       apiPort: Number(new URL(url).port),
       toolbox: (signal) =>
         currentToolbox({
-          build: async (call, agent) => await (await toolboxes(options)).build(call, agent),
+          build: async (call, agent) => await (await toolboxes(options)).ensure(call, agent),
+          collect: async (keep, given) => await (await toolboxes(options)).collect(keep, given),
           log,
           signal,
         }),
@@ -234,6 +235,10 @@ export interface HostToolboxes {
    * one, unless it is there; removes unused ones. An agent that is not installed yet is installed.
    */
   build(call: BuildCall, agent?: OptionalAgent): Promise<BuiltToolbox>
+  /** Like `build`, and removes nothing. */
+  ensure(call: BuildCall, agent?: OptionalAgent): Promise<BuiltToolbox>
+  /** Removes the toolboxes that nobody uses, except these and the current ones. */
+  collect(keep: readonly ToolboxId[], signal: AbortSignal): Promise<ToolboxId[]>
   /** Compares one toolbox, or each, with its build. */
   verify(id: ToolboxId | undefined, signal: AbortSignal): Promise<ToolboxReport[]>
 }
@@ -251,16 +256,24 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
   const arch = process.arch === "arm64" ? "arm64" : "x64"
   const root = join(dataDir, "toolbox")
   const store = openToolboxes({ root, arch })
+  const place = { root: join(dataDir, "agents"), from: import.meta.dirname }
+  const variants = openVariants({ arch, place, environment: process.env })
+  const ensure: HostToolboxes["ensure"] = async (call, agent) => {
+    ensureDataDirectory(dataDir)
+    return await store.build(await variants.inputs(agent, call), call)
+  }
+  const collect: HostToolboxes["collect"] = async (keep, signal) => {
+    const current = await store.present(await variants.installed(signal), { signal })
+    // Toolboxes of older versions are removed with the last sandbox that has them.
+    return await store.collect(new Set([...keep, ...current, ...(await mountedToolboxes())]))
+  }
   return {
     list: (signal) => store.list({ signal }),
+    ensure,
+    collect,
     build: async (call, agent) => {
-      ensureDataDirectory(dataDir)
-      const place = { root: join(dataDir, "agents"), from: import.meta.dirname }
-      const variants = openVariants({ arch, place, environment: process.env })
-      const built = await store.build(await variants.inputs(agent, call), call)
-      // Toolboxes of older versions are removed with the last sandbox that has them.
-      const current = await store.present(await variants.installed(call.signal), call)
-      await store.collect(new Set([built.id, ...current, ...(await mountedToolboxes())]))
+      const built = await ensure(call, agent)
+      await collect([built.id], call.signal)
       return built
     },
     verify: async (id, signal) => {

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import { backoffMs } from "./host/backoff.ts"
 import { openShortage } from "./host/shortage.ts"
 import type { Keys } from "./keys/keys.ts"
 import type { Layers } from "./layers/layers.ts"
@@ -41,8 +42,10 @@ export interface SandboxesStart extends BackendStart {
 }
 
 /** Engines start within seconds of the server, or a person starts them. */
-const FIRST_RETRY_MS = 500
-const LONGEST_RETRY_MS = 30_000
+const RETRY = { firstMs: 500, mostMs: 30_000 }
+
+/** The files of sandboxes that nobody uses are repaired when the server has answered its first requests. */
+const REPAIR_AFTER_MS = 2_000
 
 /** The backend, layers, sandboxes and sessions, which open while the API answers already. */
 export interface StartedSandboxes {
@@ -105,11 +108,11 @@ class OpeningSandboxes implements StartedSandboxes {
   /** Opens again after a failure: an engine may come up after the server. Until then, requests get the last failure. */
   async #reopen(): Promise<void> {
     const { signal } = this.#ended
-    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+    for (let failures = 1; ; failures += 1) {
       const failure = await this.#opened.then(() => undefined, errorOf)
       if (failure === undefined || failure.retry === "never" || this.#isLacking(failure)) return
       await this.#closers.close()
-      await pause(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      await pause(backoffMs(failures, RETRY), undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
       const next = this.#open()
       await next.catch(() => {})
@@ -169,9 +172,8 @@ const openAll = async (
   closers.add(backend.close)
   await recoverBackend(start, backend, signal)
   note({ backend: backend.name })
-  const layers = await openOwnLayers(start, backend)
+  const layers = await openOwnLayers(start, backend, signal)
   closers.add(layers.close)
-  note(await repairLayers(layers, backend, signal))
   const stored = openStored({
     store: start.store,
     clock: systemClock,
@@ -181,6 +183,8 @@ const openAll = async (
   const sandboxes = await openSandboxesOf(start, { backend, layers, stored }, signal)
   closers.add(() => sandboxes.close())
   await sandboxes.adopt(signal)
+  // What a crash left is repaired soon, too, if nothing uses the files.
+  setTimeout(() => void layers.repaired().catch(() => {}), REPAIR_AFTER_MS).unref()
   const sessions = await openSessionsOf(start, { stored, sandboxes })
   closers.add(() => sessions.closeAll())
   return { sandboxes, sessions }
@@ -199,16 +203,25 @@ const recoverBackend = async (
     )
 }
 
+/** Opens the layers. Their first use waits until what a crash left of them is repaired. */
 const openOwnLayers = async (
-  { dataDir, at }: SandboxesStart,
+  { dataDir, at, log }: SandboxesStart,
   backend: Backend,
-): Promise<Layers> => {
-  const { openLayers } = await import("./layers/open.ts")
-  return await openLayers({
+  signal: AbortSignal,
+) => {
+  const [{ openLayers }, { repairedFirst }] = await Promise.all([
+    import("./layers/open.ts"),
+    import("./layers/repaired.ts"),
+  ])
+  const opened = await openLayers({
     root: join(dataDir, "layers"),
     idBase: backend.idBase,
     ...(at && { at }),
   })
+  await resumeFrozen(opened, backend, signal)
+  return repairedFirst(opened, () =>
+    operation(log, "layers.repair", {}, (note) => repairLayers(opened, backend, note, signal)),
+  )
 }
 
 interface SandboxesBase {
@@ -280,15 +293,29 @@ const openSessionsOf = async (
 const errorOf = (thrown: unknown): BerthError | undefined =>
   thrown instanceof BerthError ? thrown : undefined
 
-/** Finishes what a crash cut short of the workspaces' files, and resumes sandboxes that it left frozen. */
-const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
-  const isAlive = async (sandbox: SandboxId) => {
-    const state = (await backend.inspect(sandbox, { signal }))?.state
-    return state !== undefined && state !== "exited"
-  }
-  const found = await layers.verify({ signal, isAlive, trees: false, wait: false })
-  for (const sandbox of found.perhapsFrozen) {
-    if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
-  }
-  return { layersRepaired: found.repairs.length, layersDamaged: found.problems.length }
+const isAlive = async (backend: Backend, sandbox: SandboxId, signal: AbortSignal) => {
+  const state = (await backend.inspect(sandbox, { signal }))?.state
+  return state !== undefined && state !== "exited"
+}
+
+/** Resumes sandboxes that an interrupted snapshot left frozen, before anything asks whether they are paused. */
+const resumeFrozen = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
+  for (const sandbox of await layers.perhapsFrozen())
+    if (await isAlive(backend, sandbox, signal)) await backend.resume(sandbox, { signal })
+}
+
+/** Finishes what a crash cut short of the workspaces' files. */
+const repairLayers = async (
+  layers: Layers,
+  backend: Backend,
+  note: (fields: OperationFields) => void,
+  signal: AbortSignal,
+) => {
+  const found = await layers.verify({
+    signal,
+    isAlive: (sandbox) => isAlive(backend, sandbox, signal),
+    trees: false,
+    wait: false,
+  })
+  note({ layersRepaired: found.repairs.length, layersDamaged: found.problems.length })
 }

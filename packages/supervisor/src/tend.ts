@@ -19,6 +19,7 @@ import { openPrompts, type Prompts } from "./bridge/prompts.ts"
 import type { BridgeServer } from "./bridge/serve.ts"
 import { Upgrades } from "./bridge/upgrades.ts"
 import { writeCertificates } from "./certificates.ts"
+import { checkPlan } from "./check-plan.ts"
 import { chooseAgent } from "./choose-agent.ts"
 import { Dispatch } from "./features/dispatch.ts"
 import { Uses } from "./features/uses.ts"
@@ -26,6 +27,7 @@ import { type Journal, openJournal } from "./journal/journal.ts"
 import { keepTrying } from "./journal/keep-trying.ts"
 import { openLedger } from "./journal/ledger.ts"
 import { loadFeatures } from "./load-features.ts"
+import type { PlanHead } from "./plan.ts"
 import type { Clock } from "./processes/clock.ts"
 import { Pipes } from "./processes/output/pipes.ts"
 import { ProcessSet } from "./processes/set.ts"
@@ -64,7 +66,8 @@ export interface Standing {
 }
 
 export interface TendOptions extends SandboxParts {
-  readonly plan: BootPlan
+  /** The plan as it was read. */
+  readonly plan: PlanHead
   readonly startedAt: Date
   /** Updated as the sandbox boots. */
   readonly standing: Standing
@@ -90,8 +93,9 @@ export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
  * runs any more.
  */
 export const tend = async (options: TendOptions): Promise<number> => {
-  const { plan, startedAt, standing, bridge, open } = options
+  const { startedAt, standing, bridge, open } = options
   const { clock, link, places, credentials, certificates, user, stop, hurry, onFault } = options
+  const plan = checkPlan(options.plan, join(link, SHARED.plan))
   mkdirSync(places.logs, { mode: 0o700, recursive: true })
 
   const journal = openJournal({ directory: join(link, SHARED.journal) })

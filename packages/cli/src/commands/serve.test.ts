@@ -3,10 +3,12 @@ import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "no
 import { connect } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
+import { text } from "node:stream/consumers"
 import { BERTH } from "@berth/testing/berth"
 import { furtherCases } from "@berth/testing/further-cases"
 import { describe, expect, it } from "vitest"
 import { berth, exitOf, makeDir, startProcess, startServer } from "../testing/berth.ts"
+import { HALT_AT_WAIT, halted } from "../testing/halted.ts"
 import { expectLogForPeople } from "../testing/log-for-people.ts"
 
 const on = (dataDir: string) => ["--data-dir", dataDir]
@@ -27,12 +29,16 @@ const hangingRequest = async (url: string) => {
 describe("berth serve", () => {
   it("is waited for by a command that was typed together with it", async () => {
     const dataDir = join(makeDir(), "data")
-    const listed = berth(["sessions", ...on(dataDir)])
+    const [command, ...own] = BERTH
+    const args = [...HALT_AT_WAIT, ...own, "sessions", ...on(dataDir)]
+    const listing = startProcess(command, args)
+    await halted(listing)
     await startServer(on(dataDir))
-    expect(await listed).toMatchObject({
-      stderr: expect.not.stringContaining("no server runs"),
-      status: 0,
-    })
+    listing.kill("SIGCONT")
+    expect([await text(listing.stderr), await exitOf(listing)]).toEqual([
+      "waiting for a server to start\n",
+      0,
+    ])
   })
 
   it("answers at the address that it notes for clients, and removes the note when it stops", async () => {

@@ -6,10 +6,15 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import { Throttle } from "../host/throttle.ts"
 import type { SandboxAddress } from "./address.ts"
-import { answerNothing, type OnAsk } from "./answers.ts"
+import { answerNothing, type OnHostRequest } from "./answers.ts"
 import { isWrong, retryDelayMs, Wrongs } from "./backoff.ts"
-import { ASKS_PER_SECOND, BURST_ASKS, DEADLINES, type Deadlines } from "./limits.ts"
-import { type Link, openLink } from "./link.ts"
+import { type Connection, openConnection } from "./connection.ts"
+import {
+  BURST_HOST_REQUESTS,
+  DEADLINES,
+  type Deadlines,
+  HOST_REQUESTS_PER_SECOND,
+} from "./limits.ts"
 import { Pace } from "./pace.ts"
 
 /** connecting → up → down → connecting …; closed when the signal has fired. */
@@ -30,8 +35,8 @@ export interface BridgeOptions {
    * rejects they come again. It has to look up to whom the prompts in them belong.
    */
   readonly onEvents: (events: readonly Event[]) => Promise<void>
-  /** Answers the sandbox's questions, one of each kind at a time. If it throws, the sandbox is told the message. */
-  readonly onAsk?: OnAsk
+  /** Answers the sandbox's host requests, one of each kind at a time. If it throws, the sandbox is told the message. */
+  readonly onHostRequest?: OnHostRequest
   readonly onState?: (state: BridgeState) => void
   readonly deadlines?: Partial<Deadlines>
 }
@@ -52,14 +57,17 @@ export interface Bridge {
 /** Keeps a connection to a sandbox until the signal fires: after any break, it is made again and continues. */
 export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
   const deadlines = { ...DEADLINES, ...options.deadlines }
-  const { onAsk = answerNothing } = options
+  const { onHostRequest = answerNothing } = options
   // The throttles last over all connections, so that a new one brings no new burst.
   const startedMs = performance.now()
-  const asksThrottle = new Throttle({ perSecond: ASKS_PER_SECOND, burst: BURST_ASKS }, startedMs)
+  const requestsThrottle = new Throttle(
+    { perSecond: HOST_REQUESTS_PER_SECOND, burst: BURST_HOST_REQUESTS },
+    startedMs,
+  )
   const pace = new Pace(startedMs)
   let { lastSeen } = options
   let state: BridgeState = { kind: "connecting" }
-  let link: Link | undefined
+  let connection: Connection | undefined
   const enter = (next: BridgeState) => {
     state = next
     options.onState?.(next)
@@ -73,20 +81,20 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
       }
       const { address, token, sandbox, onEvents: store } = options
       const parts = { address, token, sandbox, store, lastSeen, onStored, deadlines }
-      link = await openLink({ ...parts, onAsk, asksThrottle, pace }, signal)
+      connection = await openConnection({ ...parts, onHostRequest, requestsThrottle, pace }, signal)
     } catch (thrown) {
       return asFailure(thrown)
     }
-    return await whileUp(link)
+    return await whileUp(connection)
   }
 
-  const whileUp = async (current: Link): Promise<BerthError> => {
+  const whileUp = async (current: Connection): Promise<BerthError> => {
     const onAbort = () => current.end(signal.reason)
     signal.addEventListener("abort", onAbort)
     if (signal.aborted) onAbort()
     else enter({ kind: "up" })
     const reason = await current.ended
-    link = undefined
+    connection = undefined
     signal.removeEventListener("abort", onAbort)
     return reason
   }
@@ -107,8 +115,8 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
     enter({ kind: "closed" })
   }
 
-  const up = (): Link => {
-    if (state.kind === "up" && link !== undefined) return link
+  const up = (): Connection => {
+    if (state.kind === "up" && connection !== undefined) return connection
     const reason = state.kind === "down" ? state.reason : undefined
     throw new BerthError("bridge.down", "the sandbox is not connected right now", {
       details: { state: state.kind, ...(reason && { reason: reason.code }) },

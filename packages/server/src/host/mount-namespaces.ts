@@ -1,4 +1,10 @@
 import { readdir, readFile, readlink } from "node:fs/promises"
+import { bounded } from "@berth/protocol/bounded"
+
+/** The files of /proc that are read at once, for all callers together: each takes a descriptor. */
+const READS_AT_ONCE = 32
+
+const inTurn = bounded(READS_AT_ONCE)
 
 /** A mount namespace of this machine: one of its processes, and the text of its mount table. */
 export interface MountNamespace {
@@ -17,7 +23,7 @@ const processesByNamespace = async (): Promise<number[][]> => {
   const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name))
   await Promise.all(
     names.map(async (name) => {
-      const namespace = await readlink(`/proc/${name}/ns/mnt`).catch(() => undefined)
+      const namespace = await inTurn(() => readlink(`/proc/${name}/ns/mnt`)).catch(() => undefined)
       if (namespace === undefined) return
       namespaces.set(namespace, [...(namespaces.get(namespace) ?? []), Number(name)])
     }),
@@ -29,7 +35,7 @@ const processesByNamespace = async (): Promise<number[][]> => {
 const readTable = async (pids: readonly number[]): Promise<MountNamespace | undefined> => {
   for (const pid of pids) {
     try {
-      return { pid, mounts: await readFile(`/proc/${pid}/mountinfo`, "latin1") }
+      return { pid, mounts: await inTurn(() => readFile(`/proc/${pid}/mountinfo`, "latin1")) }
     } catch {
       // The process ended while it was looked at.
     }

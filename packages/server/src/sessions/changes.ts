@@ -46,7 +46,7 @@ export interface Changes {
   /**
    * Notes that the sandbox has not taken the prompt's stop, before the prompt's processes are ended for it: from here
    * on it ends as stopped, however they end. Returns the other prompts that the sandbox's agent works on; undefined:
-   * the prompt has ended.
+   * the prompt is over.
    */
   noteOverdue(prompt: Pick<AssignedPrompt, "id" | "sandbox">): Promise<PromptId[] | undefined>
   /**
@@ -249,7 +249,7 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
           .updateTable("prompts")
           .set({ stop_overdue: 1 })
           .where("id", "=", id)
-          .where("state", "in", PENDING)
+          .where(isOpen)
           .executeTakeFirst()
         return numUpdatedRows === 0n ? undefined : await othersOfAgent(trx, sandbox, id)
       }),

@@ -17,8 +17,8 @@ import { systemClock } from "../sandboxes/state/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/state/rows.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
-import { type DriverParts, openDriver } from "./driver.ts"
-import type { StopLimits } from "./enforce-stop.ts"
+import { Driver, type DriverParts } from "./driver.ts"
+import type { StopLimits } from "./limits.ts"
 import { openStored, type Stored } from "./stored.ts"
 
 const log = await createLogger({
@@ -104,7 +104,7 @@ const setUp = async (
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const presence = { of: keptBy, work: async () => {} }
   const open = () => {
-    const opened = openDriver({
+    const opened = new Driver({
       stored,
       sandboxes,
       presence,
@@ -120,7 +120,7 @@ const setUp = async (
       },
       ...parts,
     })
-    whole.onChange(opened.wake)
+    whole.onChange((session) => opened.wake(session))
     onTestFinished(() => opened.close())
     return opened
   }
@@ -525,6 +525,46 @@ describe("a stop that the sandbox does not take", () => {
       return await states()
     }
     await expect.poll(again, { interval: 1, timeout: 5_000 }).toEqual(["stopped"])
+  })
+
+  it("[R3.3] tries again to end the prompt's processes, until that succeeds", async () => {
+    let tries = 0
+    const { send, stop, states, sandboxesOf } = await setUp(
+      undefined,
+      { kept: mute, giveUp: async () => "others use it" },
+      undefined,
+      undefined,
+      {
+        endProcesses: async () => {
+          if (++tries < 3) throw new Error("a process cannot be read")
+          return 1
+        },
+      },
+    )
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    await expect.poll(states).toEqual(["stopped"])
+    await expect.poll(() => tries).toBe(3)
+  })
+
+  it("[R3.3] gives up a sandbox for all sessions that wait for it, so that none of them keeps it for another", async () => {
+    const given: (readonly string[])[] = []
+    const server = await setUp(undefined, {
+      kept: mute,
+      giveUp: async (_, { by }) => {
+        given.push(by)
+        return "others use it"
+      },
+    })
+    const one = await server.send("go")
+    await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
+    const other = await server.beside("shell")
+    await server.stop()
+    await server.stop(other.session)
+    const all: string[] = [one.id, one.session, other.id, other.session].toSorted()
+    await expect.poll(() => given.some((by) => by.toSorted().join() === all.join())).toBe(true)
+    expect(given.every((by) => by.every((subject) => all.includes(subject)))).toBe(true)
   })
 
   it.each([

@@ -14,26 +14,36 @@ export interface EndOverdueParts {
   readonly at: FailPoint
 }
 
+/** How ending a prompt's processes went: in words, and whether another attempt may end more of them. */
+interface Killed {
+  readonly words: string
+  readonly isToRepeat: boolean
+}
+
 /**
  * Ends a prompt whose sandbox did not take its stop, with what it runs. A crash may cut this short, and it is done
- * again. The prompt stays open until its sandbox confirms the end.
+ * again. The prompt stays open until its sandbox confirms the end. Returns whether its processes could not be ended, and
+ * another call may end them.
  */
 export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) => {
   const { changes } = stored
 
-  /** Kills what the prompt runs. Returns what became of that, in words. */
+  /** Kills what the prompt runs. */
   const endProcesses = async (
     { id, sandbox, agent }: AssignedPrompt,
     signal: AbortSignal,
-  ): Promise<string> => {
+  ): Promise<Killed> => {
     const marks = agent === "shell" ? marksOfPrompt(id) : MARKS_OF_AGENT
-    const ended = await parts.endProcesses({ sandbox, marks, signal }).catch((err: unknown) => {
+    try {
+      return {
+        words: wordsOf(await parts.endProcesses({ sandbox, marks, signal })),
+        isToRepeat: false,
+      }
+    } catch (err) {
       const fields = { op: "prompt.endProcesses", prompt: id, sandbox, err }
       if (!signal.aborted) log.warn(fields, "the processes of a stopped prompt cannot be ended")
-      return undefined
-    })
-    if (ended === undefined) return "whatever it runs there goes on until the sandbox answers"
-    return ended === 0 ? "nothing of it was found running" : "its processes were ended from outside"
+      return { words: wordsOf(undefined), isToRepeat: true }
+    }
   }
 
   return async (
@@ -43,21 +53,30 @@ export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) =
       hindrance,
     }: { readonly withinMs: number; readonly hindrance: Hindrance | undefined },
     signal: AbortSignal,
-  ): Promise<void> => {
+  ): Promise<boolean> => {
     const others = await changes.noteOverdue(prompt)
     await at("stop.overdue")
-    if (others === undefined) return
+    if (others === undefined) return false
     // The agent is one process for all its prompts. Ended from outside, it would fail those of others.
     const isShared = prompt.agent !== "shell" && others.length > 0
-    const what = isShared
-      ? `its agent works for ${others.join(", ")} as well, and goes on until the sandbox answers`
+    const killed: Killed = isShared
+      ? {
+          words: `its agent works for ${others.join(", ")} as well, and goes on until the sandbox answers`,
+          isToRepeat: false,
+        }
       : await endProcesses(prompt, signal)
     // The prompt is over meanwhile, or the next server resumes it.
-    if (signal.aborted) return
+    if (signal.aborted) return true
     await at("stop.enforced")
     const why = hindrance === undefined ? "" : ` (${hindrance.message})`
     const failure = `${prompt.sandbox} did not take the stop within ${withinMs / 1000} s${why}`
-    await changes.endOverdue(prompt.id, `${failure}: ${what}`)
+    await changes.endOverdue(prompt.id, `${failure}: ${killed.words}`)
     await at("stop.ended")
+    return killed.isToRepeat
   }
+}
+
+const wordsOf = (ended: number | undefined): string => {
+  if (ended === undefined) return "whatever it runs there goes on until the sandbox answers"
+  return ended === 0 ? "nothing of it was found running" : "its processes were ended from outside"
 }

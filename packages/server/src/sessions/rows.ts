@@ -48,6 +48,8 @@ export interface Rows {
   attachments(prompt: PromptId): Promise<{ readonly name: string; readonly content: Buffer }[]>
   /** Sessions with prompts that wait or run, or that may still run. */
   busy(): Promise<SessionId[]>
+  /** The prompts of a sandbox that were stopped and ended without its word, and may still run. */
+  overdue(sandbox: SandboxId): Promise<{ readonly id: PromptId; readonly session: SessionId }[]>
   /** The sandbox of the last prompt that was assigned to any. */
   lastSandbox(session: SessionId): Promise<SandboxId | undefined>
 }
@@ -168,6 +170,14 @@ export const openRows = (db: Kysely<Database>): Rows => ({
     const rows = await db.selectFrom("prompts").select("session").distinct().where(isOpen).execute()
     return rows.map(({ session }) => session)
   },
+  overdue: (sandbox) =>
+    db
+      .selectFrom("prompts")
+      .select(["id", "session"])
+      .where("sandbox", "=", sandbox)
+      .where("state", "not in", PENDING)
+      .where("stop_overdue", "=", 1)
+      .execute(),
   lastSandbox: async (session) => {
     const row = await db
       .selectFrom("prompts")

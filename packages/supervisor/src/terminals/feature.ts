@@ -5,12 +5,12 @@ import {
   MAX_TERMINALS,
 } from "@berth/protocol/terminal-limits"
 import type { TerminalId, TerminalStart } from "@berth/protocol/terminals"
+import { terminalStart } from "../checks/forms/terminals.ts"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Called, Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
 import type { Uses } from "../features/uses.ts"
 import { isDirectory, workingDirectory } from "../features/working-directory.ts"
-import { terminalStart } from "./parse.ts"
 import { shellOf } from "./program.ts"
 import { Terminal } from "./terminal.ts"
 
@@ -53,7 +53,7 @@ export const terminalsFeature = (
         method: "POST",
         path: "/terminals",
         handle: async ({ request, response }) => {
-          const wanted = await readJson<TerminalStart>(request, terminalStart)
+          const wanted = await readJson(request, terminalStart)
           sendJson(response, 201, (await start(wanted)).info())
         },
       },

@@ -1,5 +1,5 @@
 import type { BackendDescription } from "../backend.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import type { EngineInfo } from "./info.ts"
 
 /** Describes an engine's abilities, with notes for a person to read. */

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { abortable } from "../../host/abortable.ts"
-import { type Engine, parseAnswer } from "./engine.ts"
+import { type Engine, parseAnswer } from "./engine/engine.ts"
 
 /** The images that sandboxes are made from. */
 export interface Images {

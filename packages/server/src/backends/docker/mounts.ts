@@ -5,20 +5,10 @@ import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { checkMountTargets } from "../mount-targets.ts"
 import type { SandboxDirectories } from "./directories.ts"
+import type { EngineMount } from "./engine/mount.ts"
+import { cacheVolume, stackVolume, toolboxVolume } from "./engine/names.ts"
+import { PRIVATE_TMPFS } from "./engine/private-tmpfs.ts"
 import { checkPlace, checkSource } from "./mount-sources.ts"
-import { cacheVolume, stackVolume, toolboxVolume } from "./names.ts"
-import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
-
-/** A mount in the words of the engine's API. */
-export interface EngineMount {
-  readonly Type: "bind" | "volume"
-  readonly Source: string
-  readonly Target: string
-  readonly ReadOnly: boolean
-  readonly BindOptions?: { readonly Propagation: "rprivate"; readonly NonRecursive: boolean }
-  /** Without it the engine fills a new volume with what the image has at its target. */
-  readonly VolumeOptions?: { readonly NoCopy: true }
-}
 
 export interface MountsInput {
   readonly spec: SandboxSpec

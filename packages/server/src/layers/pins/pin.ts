@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import { type LayerId, newId, type PinId } from "@berth/protocol/ids"
-import { type Context, STORE } from "../context.ts"
 import { readRecord, removeRecord, writeRecord } from "../records/files.ts"
 import { PinRecord } from "../records/schemas.ts"
 import { readLayer } from "../stacks/layer.ts"
+import { type Context, STORE } from "../store/context.ts"
 
 export interface Pinned {
   readonly layer: LayerId

@@ -39,7 +39,7 @@ export interface BridgeCall {
   readonly sandbox: SandboxId
   readonly lastSeen: number
   readonly onEvents: (events: readonly Event[]) => Promise<void>
-  readonly onAsk: (
+  readonly onHostRequest: (
     question: {
       readonly ask: Ask
       readonly sendBundle: (body: Readable) => Promise<void>

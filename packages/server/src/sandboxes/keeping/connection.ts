@@ -103,7 +103,7 @@ export class SandboxConnection {
         sandbox,
         lastSeen,
         onEvents: (events) => this.#take(events),
-        onAsk: answerAsks({
+        onHostRequest: answerAsks({
           sandbox,
           repos,
           environment,

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
+import { setTimeout as pause } from "node:timers/promises"
 import { newId } from "@berth/protocol/ids"
 import {
   MARK_VARIABLE,
@@ -19,14 +20,36 @@ const prompt = newId.prompt()
 /** A user without rights. */
 const NOBODY = 65_534
 
+/** 1 TiB of zeros, of which the kernel makes a page when it is read. */
+const ZEROS = "my ($at, $bytes) = (syscall(9, 0, 2 ** 40, 3, 0x4022, -1, 0), 2 ** 40)"
+/** One variable of 128 MiB. */
+const ONE_VARIABLE =
+  'my $long = "A" x 2 ** 27; my ($at, $bytes) = (unpack("Q", pack("P", $long)), 2 ** 27)'
+/** A program that makes memory its environment, as every process may: the system calls are mmap, brk and prctl on x64. */
+const withEnvironment = (memory: string): string => `exec perl -e '
+  $| = 1;
+  ${memory};
+  open my $stat, "/proc/self/stat";
+  my @of = split / /, <$stat> =~ s/.*\\) //r;
+  my @own = (@of[23, 24, 42, 43, 44], syscall(12, 0), @of[25, 45, 46]);
+  my $map = pack "Q12LL", @own, $at, $at + $bytes, 0, 0, 0xffffffff;
+  syscall(157, 35, 14, $map, length $map, 0) == 0 or die;
+  print "\\n.\\n";
+  sleep 1000'`
+
 /** The processes of a test, as a sandbox has them. */
 class Inside {
   readonly #variable = `BERTH_TEST_INSIDE=${randomUUID()}`
   readonly #leaders = new Set<number>()
 
   /** Starts a script as its supervisor would, and resolves with the pids that it prints. */
-  async start(origin: Origin | undefined, script: string, of = newId.prompt()): Promise<number[]> {
-    const mark = markOf("7-abc", origin, origin === "prompt" ? of : undefined)
+  async start(
+    origin: Origin | undefined,
+    script: string,
+    of = newId.prompt(),
+    start = "7-abc",
+  ): Promise<number[]> {
+    const mark = markOf(start, origin, origin === "prompt" ? of : undefined)
     const [name = "", value] = this.#variable.split("=")
     const child = spawn("/bin/sh", ["-c", `${script}; echo .; while :; do sleep 1000; done`], {
       env: { PATH: process.env.PATH, [name]: value, [MARK_VARIABLE]: mark },
@@ -111,6 +134,44 @@ describe("[R3.3] ending the processes of a prompt from outside", () => {
     },
   )
 })
+
+it("[R3.3] spares an agent that its supervisor starts again meanwhile", async () => {
+  const before = await inside.start("agent", "sleep 1000 & echo $!")
+  let next: number[] | undefined
+  const list = async () => {
+    const pids = await inside.list()
+    // The kernel counts start times in hundredths of a second.
+    if (next === undefined) await pause(20)
+    next ??= await inside.start("agent", "sleep 1000 & echo $!", undefined, "7-abd")
+    return pids
+  }
+  const endProcesses = openEndProcesses(async () => list)
+  const which = { sandbox: newId.sandbox(), marks: MARKS_OF_AGENT, signal: never }
+  expect(await endProcesses(which)).toBeGreaterThanOrEqual(before.length)
+  const left = await inside.list()
+  expect(left).toEqual(expect.arrayContaining(next ?? []))
+  expect(before.filter((pid) => left.includes(pid))).toEqual([])
+})
+
+describe.skipIf(process.arch !== "x64")(
+  "[R3.3] a process inside that keeps its reader busy",
+  () => {
+    it.each([
+      ["without end", ZEROS],
+      ["with a variable that is larger than the reader's memory", ONE_VARIABLE],
+    ])("hides no other process (%s)", async (_, memory) => {
+      const [hostile = 0] = await inside.start(undefined, withEnvironment(memory))
+      const pids = await inside.start("prompt", "(setsid sleep 1000 & echo $!)", prompt)
+      expect(await end(marksOfPrompt(prompt))).toBeGreaterThanOrEqual(pids.length)
+      expect(await inside.list()).toEqual([hostile])
+    })
+
+    it("is no proof that nothing runs", async () => {
+      await inside.start(undefined, withEnvironment(ZEROS))
+      await expect(end(marksOfPrompt(prompt))).rejects.toThrow("cannot be read")
+    })
+  },
+)
 
 it("[R3.3] does not say that nothing runs where the server's user may not read the processes", async () => {
   await inside.start("prompt", "true", prompt)

@@ -337,6 +337,33 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
   })
 })
 
+it("[R3.3] interrupts a prompt that loses the agent twice by others' stops while its conversation is opened", {
+  timeout: TEST_LIMIT_MS,
+}, async () => {
+  const stage = makeStage()
+  const agent = await started(stage)
+  const other = newId.session()
+  await ask(agent, "say: one", { session: other })
+  const unopened = join(stage.home, "scripted-unopened")
+  writeFileSync(unopened, "")
+  const opening = ask(agent, "say: on")
+  for (const asked of [".", ".."]) {
+    await until(() => readFileSync(unopened, "utf8") === asked)
+    const stop = new AbortController()
+    await ask(agent, "ignore", {
+      session: other,
+      signal: stop.signal,
+      onEvent: ({ type }) => type === "message.delta" && stop.abort(),
+    })
+  }
+  const interrupted = await opening
+  expect(interrupted.result).toEqual({
+    state: "interrupted",
+    reason: expect.stringContaining("another session"),
+  })
+  expect(interrupted.types).not.toContain("error")
+})
+
 describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => {
   it("is named in the error when it is not installed", async () => {
     for (const program of ["no-such-agent", "/opt/no/such-agent"]) {

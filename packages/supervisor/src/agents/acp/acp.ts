@@ -120,25 +120,33 @@ class Acp implements Agent {
 
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
     const { prompt } = start
-    const { life, session } = await this.#open(start, { say, signal })
-    const take = () => this.#take(start, { life, session, say, signal })
-    return await orInterrupted(() => this.#orBroken(take, life), { prompt, life, signal })
+    const run = (life: Life, open: () => Promise<string>): Promise<PromptResult> => {
+      const take = async () => this.#take(start, { life, session: await open(), say, signal })
+      return orInterrupted(() => this.#orBroken(take, life), { prompt, life, signal })
+    }
+    const first = await this.#process.life(signal)
+    const opened = await this.#unlessLost(start, { life: first, say, signal })
+    if (opened !== undefined) return await run(first, async () => opened)
+    await first.ended
+    const next = await this.#process.life(signal)
+    return await run(next, () => this.#conversation(start, { life: next, say, signal }))
   }
 
-  /** Finds the conversation. An agent that ends meanwhile has done nothing for the prompt: its next life is asked, once. */
-  async #open(
+  /**
+   * Finds the conversation. Returns undefined if the agent ended meanwhile for another reason than this prompt: it has
+   * done nothing for it, so its next life is asked, once.
+   */
+  async #unlessLost(
     start: PromptStart,
-    { say, signal }: { say: Say; signal: AbortSignal },
-  ): Promise<{ readonly life: Life; readonly session: string }> {
-    const life = await this.#process.life(signal)
+    parts: { life: Life; say: Say; signal: AbortSignal },
+  ): Promise<string | undefined> {
+    const { life, signal } = parts
     try {
-      return { life, session: await this.#conversation(start, { life, say, signal }) }
+      return await this.#conversation(start, parts)
     } catch (thrown) {
       const isItsOwn = life.endedFor === start.prompt
       if (signal.aborted || !life.link.over.aborted || isItsOwn) throw thrown
-      await life.ended
-      const next = await this.#process.life(signal)
-      return { life: next, session: await this.#conversation(start, { life: next, say, signal }) }
+      return undefined
     }
   }
 

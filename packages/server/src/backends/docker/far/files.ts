@@ -4,8 +4,8 @@ import { BerthError } from "@berth/protocol/errors"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../../host/settle-all.ts"
-import type { Engine } from "../engine.ts"
-import type { EngineMount } from "../mounts.ts"
+import type { Engine } from "../engine/engine.ts"
+import type { EngineMount } from "../engine/mount.ts"
 import {
   CACHE_LABEL,
   cacheVolume,
@@ -14,8 +14,8 @@ import {
   SANDBOX_LABEL,
   STACK_LABEL,
   WORKSPACE_LABEL,
-} from "../names.ts"
-import { ensureVolume, listVolumes, removeVolume } from "../volumes.ts"
+} from "../engine/names.ts"
+import { ensureVolume, listVolumes, removeVolume } from "../engine/volumes.ts"
 import { withShelf } from "./shelf.ts"
 import { type TarEntry, tarOf } from "./tar.ts"
 import type { FarToolboxes } from "./toolbox.ts"

@@ -1,8 +1,8 @@
 import { lookup } from "node:dns/promises"
 import { SUPERVISOR_PORT_VARIABLE } from "@berth/protocol/shared-directory"
 import { z } from "zod"
-import type { EngineAddress } from "../address.ts"
-import { type Engine, parseAnswer } from "../engine.ts"
+import type { EngineAddress } from "../engine/address.ts"
+import { type Engine, parseAnswer } from "../engine/engine.ts"
 import type { PortAddress } from "./doors.ts"
 
 /** The port that the supervisor serves on inside. The engine chooses the one outside. */

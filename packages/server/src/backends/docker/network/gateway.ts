@@ -1,10 +1,11 @@
 import { isIPv4 } from "node:net"
 import { networkInterfaces } from "node:os"
+import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { run } from "../../../host/run.ts"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
-import { type Engine, parseAnswer } from "../engine.ts"
+import { type Engine, parseAnswer } from "../engine/engine.ts"
 import type { RulesInput } from "./rules.ts"
 
 const Container = z.object({
@@ -15,6 +16,16 @@ const Container = z.object({
 })
 
 /**
+ * The time that the rules may take. Others change the rules of a namespace as well, an engine may tell of an address
+ * before it is there, and may take a while to see that a container has ended.
+ */
+const KEEP_WITHIN_MS = 3_000
+const TRY_AGAIN_MS = 100
+
+/** The most characters of a program's words that an error carries. */
+const MAX_WORDS = 500
+
+/**
  * Lets a container send to its gateway alone, and bounds what the kernel tracks, by rules inside its own network
  * namespace. Each address that a container sends to directly takes an entry of the kernel's neighbour table, which all
  * namespaces of the host share. Routes would not do: SO_BINDTODEVICE with SO_DONTROUTE leads around them, and takes no
@@ -23,14 +34,28 @@ const Container = z.object({
 export const keepToGateway = async (
   engine: Engine,
   engineId: string,
-  { names: { network }, allow }: Pick<RulesInput, "names" | "allow">,
+  wanted: Pick<RulesInput, "names" | "allow">,
   signal: AbortSignal,
 ): Promise<void> => {
-  const found = await running(engine, engineId, signal)
-  if (found === undefined) return
-  const { State, NetworkSettings } = found
+  const endsAt = performance.now() + KEEP_WITHIN_MS
+  for (;;) {
+    const found = await running(engine, engineId, signal)
+    if (found === undefined) return
+    const why = await setRules(found, wanted, signal)
+    if (why === undefined) return
+    if (performance.now() > endsAt) throw failed(why, engineId)
+    await pause(TRY_AGAIN_MS, undefined, { signal })
+  }
+}
+
+/** Returns why the rules could not be set; undefined: they stand. */
+const setRules = async (
+  { State, NetworkSettings }: z.infer<typeof Container>,
+  { names: { network }, allow }: Pick<RulesInput, "names" | "allow">,
+  signal: AbortSignal,
+): Promise<string | undefined> => {
   const { Gateway = "", IPAddress = "" } = NetworkSettings.Networks[network] ?? {}
-  if (!isIPv4(Gateway) || !isIPv4(IPAddress)) throw failed("it has no gateway", engineId)
+  if (!isIPv4(Gateway) || !isIPv4(IPAddress)) return "it has no gateway"
   const command = [
     "nsenter",
     `--net=/proc/${State.Pid}/ns/net`,
@@ -41,15 +66,17 @@ export const keepToGateway = async (
   ] as const
   const fence = { allow, host: hostAddresses() }
   const { status, stderr } = await run(command, { signal, input: rulesText(Gateway, fence) })
-  if (status === 0 || (await running(engine, engineId, signal)) === undefined) return
-  throw failed(stderr.trim(), engineId)
+  if (status === 0) return undefined
+  return stderr.trim().slice(0, MAX_WORDS) || `nft ended with status ${status}`
 }
 
 /**
  * Checks that the namespace has the container's address: the process may have ended, and its pid be another's, and
  * these rules would take any other namespace off the network.
  */
-const IN_THE_RIGHT_NAMESPACE = 'grep -qwF "$0" /proc/self/net/fib_trie && exec nft -f -'
+const IN_THE_RIGHT_NAMESPACE = `
+  grep -qwF "$0" /proc/self/net/fib_trie || { echo "its namespace lacks the address $0" >&2; exit 1; }
+  exec nft -f -`
 
 /** The table of family inet that stands in the namespace of each container. */
 export const GATEWAY_TABLE = "berth_gateway"
@@ -155,6 +182,6 @@ const running = async (engine: Engine, engineId: string, signal: AbortSignal) =>
 }
 
 const failed = (why: string, engineId: string) =>
-  new BerthError("backend.engine_failed", "the container cannot be kept to its gateway", {
+  new BerthError("backend.engine_failed", `the container cannot be kept to its gateway: ${why}`, {
     details: { container: engineId, engineSaid: why },
   })

@@ -3,7 +3,7 @@
  * agent shows at will.
  */
 import { spawn } from "node:child_process"
-import { closeSync, existsSync, readFileSync, writeFileSync } from "node:fs"
+import { appendFileSync, closeSync, existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Readable, Writable } from "node:stream"
 import {
@@ -16,6 +16,8 @@ import {
 } from "@agentclientprotocol/sdk/unstable"
 
 const FILE = join(process.env.HOME ?? "/", "scripted-sessions.json")
+/** Where it exists, new conversations are noted in it, and never opened. */
+const UNOPENED = join(process.env.HOME ?? "/", "scripted-unopened")
 const sessions = new Map<string, string[]>(
   existsSync(FILE) ? Object.entries(JSON.parse(readFileSync(FILE, "utf8"))) : [],
 )
@@ -207,7 +209,11 @@ agent({ name: "scripted" })
     agentInfo: { name: "scripted", version: "7" },
     agentCapabilities: { loadSession: canLoad },
   }))
-  .onRequest(session.new, () => {
+  .onRequest(session.new, async () => {
+    if (existsSync(UNOPENED)) {
+      appendFileSync(UNOPENED, ".")
+      await new Promise(() => {})
+    }
     const sessionId = `scripted-${process.pid}-${sessions.size}`
     sessions.set(sessionId, [])
     return { sessionId }
