@@ -38,7 +38,7 @@ const supervisor = (): SupervisorStart => {
   return {
     command,
     environment,
-    link: SHARED_TARGET,
+    shared: SHARED_TARGET,
     files: { [SHARED.token]: TOKEN, [SHARED.plan]: JSON.stringify(plan) },
     socket: SHARED.socket,
     token: TOKEN,

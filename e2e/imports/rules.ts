@@ -102,7 +102,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       supervise: ["tend", "bridge", "processes", "*.ts"],
       checks: [],
       tend: [
-        ...["boot", "bridge", "choose-agent", "load-features", "features", "journal", "processes"],
+        ...["boot", "bridge", "choose-agent", "agents", "load-features", "features", "journal"],
+        "processes",
         "*.ts",
       ],
       "choose-agent": ["agents", "agents/*"],

@@ -9,7 +9,7 @@ const LOGS = "/run/berth-logs"
 
 const { home } = AGENT_USER
 run({
-  link: SHARED_TARGET,
+  shared: SHARED_TARGET,
   port: Number(process.env[SUPERVISOR_PORT_VARIABLE] ?? 0),
   places: { workspace: WORKSPACE_TARGET, home, toolbox: TOOLBOX_TARGET, logs: LOGS },
   credentials: CREDENTIALS_SOCKET,

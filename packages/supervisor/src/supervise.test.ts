@@ -53,8 +53,8 @@ const stepStarted = (client: Client, step: string) =>
   )
 const heard = (client: Client, type: string) =>
   client.until(() => types(client).includes(type as never))
-const leftTrace = ({ link }: Made) =>
-  BootTrace.parse(JSON.parse(readFileSync(join(link, SHARED.trace), "utf8")))
+const leftTrace = ({ shared }: Made) =>
+  BootTrace.parse(JSON.parse(readFileSync(join(shared, SHARED.trace), "utf8")))
 /** Ends a supervisor that stays up because its boot failed. */
 const stopFailed = async (started: Started, client?: Client) => {
   await started.answers()
@@ -503,7 +503,7 @@ describe("a supervisor", () => {
     const started = start({ repos, mode: "build" }, made)
     await started.answers()
     const state = () => leftTrace(made).steps.find(({ name }) => name === "setup-hook")?.state
-    await expect.poll(() => existsSync(join(made.link, SHARED.trace)) && state()).toBe("running")
+    await expect.poll(() => existsSync(join(made.shared, SHARED.trace)) && state()).toBe("running")
     process.kill(childOf(started.child.pid ?? 0), "SIGKILL")
     await started.ended
     expect([state(), leftTrace(made).outcome]).toEqual(["running", "running"])
@@ -528,7 +528,7 @@ describe("a supervisor", () => {
 
   it("[R2.9] does not become ready without a journal", async () => {
     const made = makePlaces()
-    writeFileSync(join(made.link, SHARED.journal), "in the way")
+    writeFileSync(join(made.shared, SHARED.journal), "in the way")
     const started = start({}, made)
     expect(await started.ended).toMatchObject({ status: 1 })
     expect(leftTrace(made)).toMatchObject({ outcome: "failed", ending: { step: "bridge" } })

@@ -52,7 +52,6 @@ export interface Layers {
    * the new layer.
    */
   flatten(key: StackKey, call?: Call): Promise<Flattened>
-  pin(layer: LayerId, reason: string): Promise<PinId>
   unpin(pin: PinId): Promise<void>
   /** Removes layers and tops that nothing refers to. */
   collect(call?: Discarding): Promise<Collected>

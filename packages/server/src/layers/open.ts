@@ -10,7 +10,7 @@ import { ioError } from "./io/io-error.ts"
 import { layoutAt } from "./io/layout.ts"
 import type { Layers } from "./layers.ts"
 import { listLayers } from "./list.ts"
-import { pinLayer, unpin } from "./pins/pin.ts"
+import { unpin } from "./pins/pin.ts"
 import { readRecord, writeRecord } from "./records/files.ts"
 import { StoreRecord } from "./records/schemas.ts"
 import { snapshot } from "./snapshot.ts"
@@ -76,7 +76,6 @@ export const openLayers = async ({
     freeze: (key, call) => freeze(context, key, call),
     snapshot: (keys, options) => snapshot(context, keys, options),
     flatten: (key, call) => flatten(context, key, call),
-    pin: (layer, reason) => pinLayer(context, layer, reason),
     unpin: (pin) => unpin(context, pin),
     collect: (call) => collect(context, call),
     verify: (options) => verify(context, options),

@@ -46,7 +46,6 @@ export const repairedFirst = (layers: Layers, repair: () => Promise<void>): Repa
     freeze: after(layers.freeze),
     snapshot: after(layers.snapshot),
     flatten: after(layers.flatten),
-    pin: after(layers.pin),
     unpin: after(layers.unpin),
     collect: after(layers.collect),
     list: after(layers.list),

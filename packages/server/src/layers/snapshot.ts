@@ -174,7 +174,7 @@ const installAll = (
     await context.at("snapshot.renamed")
     const pinned: Pinned[] = []
     for (const { id } of copying)
-      pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
+      pinned.push({ layer: id, pin: await writePin(context, id, reason) })
     await context.at("snapshot.pinned")
     return pinned
   })

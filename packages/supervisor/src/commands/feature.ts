@@ -1,17 +1,17 @@
 import { BerthError } from "@berth/protocol/errors"
 import { commandSignalRequest, commandStart } from "../checks/forms/commands.ts"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
-import type { Uses } from "../features/uses.ts"
 import { attach } from "./attach.ts"
 import { startIn } from "./client-input.ts"
 import { Commands } from "./commands.ts"
 import { run } from "./run.ts"
 
 /** The commands feature, as `commands.ts` of the protocol describes it. */
-export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
-  const commands = new Commands(parts, uses)
+export const commandsFeature = (parts: FeatureParts, tracker: ActivityTracker): Feature => {
+  const commands = new Commands(parts, tracker)
   return {
     http: [
       {

@@ -15,7 +15,6 @@ import { pauseContainer } from "./pause.ts"
 import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
-import { readStats, StatsAnswer } from "./stats.ts"
 import { stopSandbox } from "./stop.ts"
 import type { SystemOf } from "./systems.ts"
 
@@ -74,11 +73,6 @@ export const dockerOperations = (
       return removeSandbox(parts, sandbox, signal).finally(() => leaving.delete(sandbox))
     },
 
-    stats: async ({ engineId }, signal) => {
-      const query = { stream: false, "one-shot": true }
-      const path = `/containers/${engineId}/stats`
-      return readStats(await engine.read({ method: "GET", path, query }, StatsAnswer, signal))
-    },
     logs: async ({ engineId }, signal) => {
       const query = { stdout: true, stderr: true }
       const path = `/containers/${engineId}/logs`

@@ -71,7 +71,7 @@ export const importTrees = async (
           await at("import.renamed")
           const pinned: Pinned[] = []
           for (const { id } of drafted)
-            pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
+            pinned.push({ layer: id, pin: await writePin(context, id, reason) })
           await at("import.pinned")
           return pinned
         })

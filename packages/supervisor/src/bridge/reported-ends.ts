@@ -5,7 +5,7 @@ import type { Journal } from "../journal/journal.ts"
 const READ_BYTES = 1024 * 1024
 
 /** The prompts whose end is in the journal. The caller must hold the journal meanwhile. */
-export const endsToldIn = async (
+export const reportedEndsIn = async (
   journal: Journal,
   ended: readonly { readonly prompt: PromptId; readonly result: PromptResult }[],
 ): Promise<PromptId[]> => {

@@ -2,7 +2,7 @@ import type { SupervisedProcess } from "../processes/supervised.ts"
 import type { ProcessTree } from "../processes/tree/tree.ts"
 
 /** An agent's process: started when it is first needed, kept running, and replaced when it does not obey. */
-export class KeptProcess {
+export class ManagedProcess {
   /** The agent's name in messages. */
   readonly #title: string
   readonly #start: () => Promise<SupervisedProcess>
@@ -17,7 +17,7 @@ export class KeptProcess {
 
   /** Starts the process if it does not run, and waits until it is ready. */
   async ready(signal: AbortSignal): Promise<void> {
-    const process = await this.#kept()
+    const process = await this.#current()
     await process.ready(signal)
   }
 
@@ -67,7 +67,7 @@ export class KeptProcess {
   }
 
   /** Returns the process, starting it if needed. After it was given up, each new prompt tries again. */
-  #kept(): Promise<SupervisedProcess> | SupervisedProcess {
+  #current(): Promise<SupervisedProcess> | SupervisedProcess {
     if (this.#launching !== undefined) return this.#launching
     const process = this.#process
     if (process === undefined) return this.#launchAfter(this.#ended)

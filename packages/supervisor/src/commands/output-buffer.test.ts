@@ -1,8 +1,8 @@
 import fc from "fast-check"
 import { expect, it } from "vitest"
-import { KeptOutput } from "./kept-output.ts"
+import { OutputBuffer } from "./output-buffer.ts"
 
-const all = (kept: KeptOutput): string => {
+const all = (kept: OutputBuffer): string => {
   const pieces: string[] = []
   for (let at = kept.from; at < kept.to; ) {
     const piece = kept.read(at, 3)
@@ -19,7 +19,7 @@ it("kept output holds the last bytes, whatever is written and however its limit 
   )
   fc.assert(
     fc.property(fc.array(step), (steps) => {
-      const kept = new KeptOutput(20)
+      const kept = new OutputBuffer(20)
       let written = ""
       let limit = 20
       let from = 0
@@ -41,7 +41,7 @@ it("kept output holds the last bytes, whatever is written and however its limit 
 })
 
 it("kept output wakes a waiting reader at more output, when the reader gives up, and at the end", async () => {
-  const kept = new KeptOutput(20)
+  const kept = new OutputBuffer(20)
   const never = new AbortController()
   const more = kept.more(never.signal)
   kept.write(Buffer.from("x"))

@@ -5,7 +5,7 @@ import { closeSync, openSync } from "node:fs"
  * Descriptors that children must not inherit, though a library opened them without close-on-exec. Node cannot set that
  * flag afterwards. The process has one table of descriptors, so this list is global.
  */
-const kept = new Map<number, symbol>()
+const hidden = new Map<number, symbol>()
 /** A descriptor of /dev/null that children get instead, open while the list has entries. */
 let nothing: number | undefined
 
@@ -13,13 +13,13 @@ let nothing: number | undefined
  * Hides a descriptor from children. The returned function undoes it when the descriptor is closed; if its number was
  * given to another one by then, that one stays hidden.
  */
-export const keepFromChildren = (fd: number): (() => void) => {
+export const hideFromChildren = (fd: number): (() => void) => {
   nothing ??= openSync("/dev/null", "r+")
   const mark = Symbol()
-  kept.set(fd, mark)
+  hidden.set(fd, mark)
   return () => {
-    if (kept.get(fd) === mark) kept.delete(fd)
-    if (kept.size > 0 || nothing === undefined) return
+    if (hidden.get(fd) === mark) hidden.delete(fd)
+    if (hidden.size > 0 || nothing === undefined) return
     closeSync(nothing)
     nothing = undefined
   }
@@ -28,10 +28,10 @@ export const keepFromChildren = (fd: number): (() => void) => {
 /**
  * Adds /dev/null to `stdio` at the number of each hidden descriptor. Numbers that `stdio` sets already need nothing.
  */
-export const withoutKept = (stdio: StdioOptions | undefined): StdioOptions | undefined => {
+export const withoutHidden = (stdio: StdioOptions | undefined): StdioOptions | undefined => {
   if (nothing === undefined || !Array.isArray(stdio)) return stdio
   const all = [...stdio]
-  for (const fd of kept.keys()) {
+  for (const fd of hidden.keys()) {
     if (fd < stdio.length) continue
     while (all.length < fd) all.push("ignore")
     all[fd] = nothing

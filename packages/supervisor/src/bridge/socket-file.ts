@@ -3,12 +3,12 @@ import type { Server } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import { listen } from "./listen.ts"
 
-export interface KeptSocket {
+export interface SocketFileWatch {
   /** Ends the watch. The server keeps listening. */
-  release(): void
+  end(): void
 }
 
-export interface KeepSocketOptions {
+export interface SocketFileOptions {
   readonly onFault: (error: BerthError) => void
   readonly socketLookMs?: number
 }
@@ -21,21 +21,21 @@ const SOCKET_LOOK_MS = 1_000
  * later would find nothing to connect to. The socket is polled because a sandbox's kernel may not report what the host
  * does in a shared directory.
  */
-export const keepSocket = (
+export const watchSocketFile = (
   server: Server,
   path: string,
-  { onFault, socketLookMs = SOCKET_LOOK_MS }: KeepSocketOptions,
-): KeptSocket => {
+  { onFault, socketLookMs = SOCKET_LOOK_MS }: SocketFileOptions,
+): SocketFileWatch => {
   let own = inodeOf(path)
   let isFaulty = false
-  let isReleased = false
+  let isEnded = false
   const look = async (): Promise<void> => {
     if (own !== undefined && inodeOf(path) === own) return
     // Closing only ends the listening. It also unlinks the path, so it comes before the new socket.
     if (server.listening) server.close()
     await listen(server, { path })
     // A close that came meanwhile found a server that did not listen.
-    if (isReleased) server.close()
+    if (isEnded) server.close()
     own = inodeOf(path)
     isFaulty = false
   }
@@ -46,12 +46,12 @@ export const keepSocket = (
       if (!isFaulty && cause instanceof BerthError) onFault(cause)
       isFaulty = true
     }
-    if (!isReleased) timer = setTimeout(() => void lookSafely(), socketLookMs).unref()
+    if (!isEnded) timer = setTimeout(() => void lookSafely(), socketLookMs).unref()
   }
   let timer = setTimeout(() => void lookSafely(), socketLookMs).unref()
   return {
-    release: () => {
-      isReleased = true
+    end: () => {
+      isEnded = true
       clearTimeout(timer)
     },
   }

@@ -3,14 +3,14 @@ import type { PromptId } from "@berth/protocol/ids"
 import type { TerminalId } from "@berth/protocol/terminals"
 
 /** The prompts, background commands and terminals that run now, as reported by their owners. */
-export interface InUse {
+export interface TrackedActivity {
   readonly prompts: readonly PromptId[]
   readonly commands: readonly CommandId[]
   readonly terminals: readonly { readonly id: TerminalId; readonly viewers: number }[]
 }
 
 /** Keeps track of what runs in the sandbox, and reports changes. */
-export class Uses {
+export class ActivityTracker {
   #prompts: readonly PromptId[] = []
   readonly #commands = new Set<CommandId>()
   readonly #terminals = new Map<TerminalId, number>()
@@ -27,7 +27,7 @@ export class Uses {
     return this.#change.signal
   }
 
-  now(): InUse {
+  now(): TrackedActivity {
     return {
       prompts: this.#prompts,
       commands: [...this.#commands],

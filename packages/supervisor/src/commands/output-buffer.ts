@@ -2,7 +2,7 @@
 const FIRST_BYTES = 4 * 1024
 
 /** The last bytes of a stream, addressed by their offset in it. The buffer grows with what is kept. */
-export class KeptOutput {
+export class OutputBuffer {
   /** The byte at offset n is stored at n modulo the buffer's length. */
   #ring = Buffer.alloc(0)
   #from = 0

@@ -12,10 +12,10 @@ export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
   repo: 30 * 60_000,
 }
 
-/** How long a question waits for a server to connect: longer than a restart takes. */
+/** How long a request waits for a server to connect: longer than a restart takes. */
 export const SERVER_ABSENT_MS = 30_000
 
-export interface AsksOptions {
+export interface HostRequestsOptions {
   readonly answerDeadlinesMs?: Readonly<Record<Ask["kind"], number>>
   readonly serverAbsentMs?: number
 }
@@ -40,15 +40,15 @@ interface Pending {
 }
 
 /**
- * Questions to the server. The server is the one that connects, so questions wait for its connection, and are repeated
+ * What the sandbox requests of its server. The server is the one that connects, so requests wait for its connection, and are repeated
  * on each new one.
  */
-export class Asks {
+export class HostRequests {
   readonly #deadlinesMs: Readonly<Record<Ask["kind"], number>>
   readonly #absentMs: number
   readonly #pending = new Map<AskId, Pending>()
   /**
-   * Questions that were sent on this connection and are not answered. One that is not waited for any more stays in it,
+   * Requests that were sent on this connection and are not answered. One that is not waited for any more stays in it,
    * as the server still counts it.
    */
   readonly #said = new Set<AskId>()
@@ -57,16 +57,16 @@ export class Asks {
   constructor({
     answerDeadlinesMs = ANSWER_DEADLINES_MS,
     serverAbsentMs = SERVER_ABSENT_MS,
-  }: AsksOptions = {}) {
+  }: HostRequestsOptions = {}) {
     this.#deadlinesMs = answerDeadlinesMs
     this.#absentMs = serverAbsentMs
   }
 
   /**
-   * Asks the server, and resolves with what it grants. Rejects with its refusal, if no server connects in time, and
+   * Sends a request, and resolves with what the server grants. Rejects with its refusal, if no server connects in time, and
    * when the signal fires.
    */
-  async ask<Kind extends Ask["kind"]>(
+  async send<Kind extends Ask["kind"]>(
     ask: Extract<Ask, { kind: Kind }>,
     signal: AbortSignal,
     incoming: Incoming = {},

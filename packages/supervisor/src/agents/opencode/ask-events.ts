@@ -12,12 +12,12 @@ export interface Question {
 }
 
 /** A permission request or a set of questions from OpenCode, which waits for the answer. */
-export type Asked =
+export type AgentAsk =
   | { readonly kind: "permission"; readonly id: string; readonly about: string }
   | { readonly kind: "question"; readonly id: string; readonly questions: readonly Question[] }
 
 /** The answer that an ask got. */
-export interface Settled {
+export interface AgentAskAnswer {
   readonly id: string
   readonly allowed: boolean
   /** The answers in the order of the questions; undefined if they were declined. */
@@ -25,7 +25,7 @@ export interface Settled {
 }
 
 /** The ask in an event of OpenCode, if there is one. */
-export const askedIn = (type: unknown, said: Json): Asked[] => {
+export const asksIn = (type: unknown, said: Json): AgentAsk[] => {
   const id = textIn(said.id) ?? ""
   // The id becomes part of a URL path unescaped.
   if (!/^\w{1,128}$/.test(id)) return []
@@ -51,7 +51,7 @@ const questionsIn = (id: string, { questions }: Json): Question[] =>
   })
 
 /** The answer in an event of OpenCode, if there is one. */
-export const settledIn = (type: unknown, said: Json): Settled[] => {
+export const askAnswersIn = (type: unknown, said: Json): AgentAskAnswer[] => {
   const id = textIn(said.requestID) ?? ""
   const [allowed, answers] = [said.reply !== "reject", undefined]
   if (type === "permission.replied" || type === "question.rejected")

@@ -34,7 +34,7 @@ export interface Abilities {
 }
 
 /** The connection to one process of an agent, over its standard input and output. */
-export interface Link {
+export interface Connection {
   readonly agent: ClientContext
   /** Fires when the connection has closed. */
   readonly over: AbortSignal
@@ -45,9 +45,9 @@ export interface Link {
  * Opens the connection. This file is loaded only when an agent starts: the library is too large for every supervisor's
  * start.
  */
-export const openLink = ({ stdin, stdout }: Conversation, served: Served): Link => {
-  const connection = serve(served).connect(streamOf({ stdin, stdout }, served))
-  const { agent, signal: over } = connection
+export const openConnection = ({ stdin, stdout }: Conversation, served: Served): Connection => {
+  const opened = serve(served).connect(streamOf({ stdin, stdout }, served))
+  const { agent, signal: over } = opened
   const initialized = initialize(agent)
   // A failure reaches the caller that awaits `initialized`.
   initialized.catch(() => {})
