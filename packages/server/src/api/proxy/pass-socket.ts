@@ -12,7 +12,7 @@ import type { Target } from "./target.ts"
 
 /** Opens a WebSocket to a sandbox. Bytes that came with its handshake are put back. Rejects with why there is none. */
 export const openSocket = async (
-  sandboxes: Sandboxes,
+  sandboxes: Pick<Sandboxes, "running">,
   use: Use,
   { path, key }: Pick<Target, "path"> & Pick<Handshake, "key">,
   signal: AbortSignal,

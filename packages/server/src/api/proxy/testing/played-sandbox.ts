@@ -32,13 +32,13 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     await once(socket, "connect")
     return { socket: socket.on("error", () => {}), token: INSIDE }
   }
-  /** The claims that were made, and those that have not ended yet. */
+  /** The lease requests that were made, and those whose use has not ended yet. */
   const uses = { open: new Set<LeaseRequest>(), all: [] as LeaseRequest[], left: 0 }
-  const sandboxes: Pick<Sandboxes, "use" | "stateOf"> = {
-    use: async (sandbox, claim) => {
+  const use: Partial<Sandboxes["use"]> = {
+    begin: async (sandbox, request) => {
       if (sandbox !== SANDBOX) throw new BerthError("not_found", "there is no such sandbox")
-      uses.open.add(claim)
-      uses.all.push(claim)
+      uses.open.add(request)
+      uses.all.push(request)
       return {
         sandbox,
         dial,
@@ -47,12 +47,13 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
           uses.left += 1
         },
         end: async () => {
-          uses.open.delete(claim)
+          uses.open.delete(request)
         },
       }
     },
-    stateOf: async () => state,
   }
+  const running: Partial<Sandboxes["running"]> = { stateOf: async () => state }
+  const sandboxes = { use, running } as Partial<Sandboxes>
   onTestFinished(() => {
     for (const socket of open) socket.destroy()
     inside.close()
