@@ -8,29 +8,29 @@ import { EmptyReporter } from "./packages/testing/src/empty-reporter.ts"
 import { SampleReporter } from "./packages/testing/src/sample-reporter.ts"
 import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
 
-/** Where a machine reads the results; unset, only people do. */
+/** The file for a machine-readable report, if one is wanted. */
 const reportFile = process.env.BERTH_TEST_REPORT
 
-// Every process that tests start from the source finds there what the one before it compiled.
+// Processes that tests start from the source share the code that node compiles.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules/.cache/compiled")
 
 lookAtBundle()
 
 const TESTS = ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.test.ts"]
 
-/** Of those that start programs, or change or measure the process that they run in. */
+/** Matches test files that start programs, or that change or measure their own process. */
 const ALONE =
   /requires\(|child_process|fixtures\/run|testing\/(berth|child|family|stage|start)|globalThis|memoryUsage|process\.(?!arch|execPath|hrtime|pid|version)|\bvi\./
 
-/** The others share a few processes: starting one takes longer than most of them do. */
+/** The other test files share a few processes: starting one takes longer than most of the files do. */
 const together = globSync(TESTS, { cwd: import.meta.dirname }).filter(
   (file) => !file.startsWith("e2e/") && !ALONE.test(readFileSync(file, "utf8")),
 )
 
-/** Whole systems take longest, however short the file is that names what they go through. */
+/** Tests of whole systems take longest, however short their files are. */
 const SYSTEMS = /\/(e2e|src\/agents|src\/backends|src\/layers|src\/commands)\//
 
-/** What takes long comes first, so that none of it runs on its own in the end. */
+/** Runs long files first, so that none of them runs alone in the end. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification) =>
@@ -50,7 +50,7 @@ export default defineConfig({
           name: "alone",
           include: TESTS,
           exclude: together,
-          // They end in the reverse order; the engine's fails the run for what tests left in it, and none would end after that.
+          // Set-ups end in the reverse order. The engine's fails the run if tests left something in it, and no set-up would end after it.
           globalSetup: [
             "packages/testing/src/reachable.ts",
             "packages/testing/src/memory-disk.ts",
@@ -66,12 +66,12 @@ export default defineConfig({
     // without any test fails all the same: `.ci/run` counts them.
     passWithNoTests: true,
     sequence: { sequencer: LongestFirst },
-    // They wait for processes more than they compute, so more than one a core; more than this, and a machine of
-    // two cores misses deadlines.
+    // Tests wait for processes more than they compute, so there is more than one worker a core. With more than three, a
+    // machine of two cores misses deadlines.
     maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
-    // For what hangs: on a machine that does something else as well, a test of seconds takes many times as long.
+    // The limit is for tests that hang: on a busy machine, a test of seconds takes many times as long.
     testTimeout: 90_000,
-    // What is polled for comes within a second; on a busy machine, later.
+    // Polled conditions hold within a second; on a busy machine, later.
     expect: { poll: { timeout: 45_000 } },
     hookTimeout: 120_000,
     reporters: [

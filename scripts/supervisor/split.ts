@@ -17,7 +17,7 @@ export const splitSupervisor = async (source: string, output: string, common: Bu
     bundle: true,
     // Names of files in the result do not depend on where the build was started.
     absWorkingDir: source,
-    // What `load` of the loader calls.
+    // The function that the loader calls.
     banner: { js: "(function (module, require) {" },
     footer: { js: "})" },
     // The loader reads one byte for each character, and has no import().

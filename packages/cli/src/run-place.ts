@@ -40,7 +40,10 @@ export const sessionFor = async (
     return { session: await findSession(client, session), changes: {} }
   }
   if (workspace !== undefined && (name !== undefined || replace))
-    throw new BerthError("input.usage", "--name and --replace are for the repo that one stands in")
+    throw new BerthError(
+      "input.usage",
+      "--name and --replace are for the repo of the current directory, not for --workspace",
+    )
   const url = workspace === undefined ? urlOf(requireRepoHere()) : undefined
   const slug = slugOf(workspace ?? name, url, workspace === undefined ? "--name" : "--workspace")
   const known = await knownAs(client, slug)

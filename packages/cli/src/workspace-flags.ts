@@ -176,7 +176,10 @@ const agentOf = (
     throw new BerthError("input.usage", message)
   }
   const where = issue?.path.join(".") || agent || known.kind
-  throw new BerthError("input.usage", `the agent cannot be so: ${where}: ${issue?.message}`)
+  throw new BerthError(
+    "input.usage",
+    `the agent's settings are invalid: ${where}: ${issue?.message}`,
+  )
 }
 
 /** A repo as the server takes it: its URL, or its path on this machine. */

@@ -49,22 +49,22 @@ export const ERRORS = {
   "sandbox.ended": {
     status: 410,
     retry: "never",
-    hint: "It has ended, and nothing takes its place: `berth ps` lists the sandboxes that there are, and `berth why` says why it ended.",
+    hint: "The sandbox has ended, and no other takes its place: `berth ps` lists the existing sandboxes, and `berth why` says why this one ended.",
   },
   "sandbox.in_use": {
     status: 409,
     retry: "later",
-    hint: "The details say who uses it. Wait until they are done, or use --force, which cuts them off.",
+    hint: "The details name the users of the sandbox. Wait until they are done, or use --force, which cuts them off.",
   },
   "sandbox.halted": {
     status: 507,
     retry: "later",
-    hint: "It goes on by itself when the disk that holds the data directory has room, or its workspace a larger limits.diskBytes. `berth make-room` lets you delete files in it; `berth rm --force` frees all that its files take.",
+    hint: "The sandbox goes on by itself when the disk with the data directory has room, or when its workspace has a larger limits.diskBytes. `berth make-room` lets you delete files in it; `berth rm --force` removes all its files.",
   },
   "sandbox.not_halted": {
     status: 409,
     retry: "never",
-    hint: "Only a sandbox that is halted has to be woken by a person: `berth ps` shows which are.",
+    hint: "Only a halted sandbox is woken by a person: `berth ps` shows which sandboxes are halted.",
   },
   "sandbox.not_quarantined": {
     status: 409,
@@ -74,17 +74,17 @@ export const ERRORS = {
   "workspace.draining": {
     status: 409,
     retry: "later",
-    hint: "The workspace has changed while its sandbox is in use, by those in the details: the new one comes when they are done. To work beside them, fork the workspace: `berth fork`.",
+    hint: "The workspace has changed while its sandbox is in use. The details name the users; the new sandbox comes when they are done. To work beside them, fork the workspace: `berth fork`.",
   },
   "workspace.other_repo": {
     status: 409,
     retry: "never",
-    hint: "Give the workspace of this repo another name with --name, or put it in the place of the other with --replace, which removes that one's files and closes its sessions.",
+    hint: "Give the workspace of this repo another name with --name, or replace the other workspace with --replace, which removes its files and closes its sessions.",
   },
   "workspace.exists": {
     status: 409,
     retry: "never",
-    hint: "Choose another name: `berth ps` lists the workspaces that there are.",
+    hint: "Choose another name: `berth ps` lists the existing workspaces.",
   },
   "workspace.files_left": {
     status: 409,
@@ -94,7 +94,7 @@ export const ERRORS = {
   "workspace.failing": {
     status: 409,
     retry: "never",
-    hint: "Its last boots all failed, for the reason in the message. Change the workspace, or try again with `berth up --retry`.",
+    hint: "The last boots of the workspace failed, for the reason in the message. Change the workspace, or try again with `berth up --retry`.",
   },
   "host.exhausted": {
     status: 503,
@@ -130,22 +130,22 @@ export const ERRORS = {
   "server.unreachable": {
     status: 503,
     retry: "later",
-    hint: "Check that a server runs there, and that the address is right.",
+    hint: "Check that a server runs at this address.",
   },
   "server.stopping": {
     status: 503,
     retry: "later",
-    hint: "The server is going down: try again when it runs again.",
+    hint: "The server is stopping: try again after it has started again.",
   },
   "server.reply_invalid": {
     status: 502,
     retry: "never",
-    hint: "What answers is not a Berth server, or one of another version: check the address.",
+    hint: "Another program, or a server of another version, answers there: check the address.",
   },
   "server.port_in_use": {
     status: 409,
     retry: "never",
-    hint: "Stop what listens on that port, or choose another one with --port (0 lets the system choose).",
+    hint: "Stop the program that listens on that port, or choose another port with --port (0 lets the system choose).",
   },
   "server.listen_failed": {
     status: 500,
@@ -155,7 +155,7 @@ export const ERRORS = {
   "host.path_unsafe": {
     status: 500,
     retry: "never",
-    hint: "Another user of this machine could decide what lies there. The details name the part of the path that is wrong, and what mends it.",
+    hint: "Another user of this machine could exchange the files there. The details name the wrong part of the path, and the remedy.",
   },
   "server.token_unusable": {
     status: 500,
@@ -221,7 +221,7 @@ export const ERRORS = {
   "backend.unsupported": {
     status: 501,
     retry: "never",
-    hint: "This backend cannot do that here; the details say what can.",
+    hint: "This backend cannot do that here; the details name the backends that can.",
   },
   "backend.engine_exposed": {
     status: 503,
@@ -261,7 +261,7 @@ export const ERRORS = {
   "backend.unknown_sandbox": {
     status: 404,
     retry: "never",
-    hint: "There is no such sandbox any more: `berth ps` lists those that exist.",
+    hint: "There is no such sandbox any more: `berth ps` lists the existing sandboxes.",
   },
   "backend.processes_left": {
     status: 500,
@@ -336,7 +336,7 @@ export const ERRORS = {
   "layers.exists": {
     status: 409,
     retry: "never",
-    hint: "The details name what exists already: remove it first, or choose another name.",
+    hint: "The details name the existing one: remove it first, or choose another name.",
   },
   "layers.top_in_use": {
     status: 409,
@@ -411,7 +411,7 @@ export const ERRORS = {
   "bridge.unauthorized": {
     status: 502,
     retry: "never",
-    hint: "What listens on the sandbox's socket refuses its token: remove the sandbox.",
+    hint: "The program that listens on the sandbox's socket refuses its token: remove the sandbox.",
   },
   "bridge.timed_out": {
     status: 504,
@@ -456,7 +456,7 @@ export const ERRORS = {
   "bridge.protocol_violated": {
     status: 502,
     retry: "never",
-    hint: "What runs in the sandbox does not speak Berth's protocol, or was tampered with: remove the sandbox.",
+    hint: "The program that answers in the sandbox does not speak Berth's protocol, or was tampered with: remove the sandbox.",
   },
   "bridge.limit_exceeded": {
     status: 502,
@@ -471,7 +471,7 @@ export const ERRORS = {
   "bridge.foreign_id": {
     status: 502,
     retry: "never",
-    hint: "The sandbox spoke of what belongs to another one, so it was tampered with: remove it.",
+    hint: "The sandbox named things of another sandbox, so it was tampered with: remove it.",
   },
   "bridge.store_failed": {
     status: 500,
@@ -597,12 +597,12 @@ export const ERRORS = {
   "session.unknown": {
     status: 404,
     retry: "never",
-    hint: "Check the id; `berth sessions` lists the sessions that there are.",
+    hint: "Check the id; `berth sessions` lists the existing sessions.",
   },
   "session.closed": {
     status: 409,
     retry: "never",
-    hint: "It takes no more prompts, and its log can be read: open a new session to go on.",
+    hint: "The session takes no more prompts, and its log can still be read: open a new session to go on.",
   },
   "session.busy": {
     status: 409,
@@ -612,7 +612,7 @@ export const ERRORS = {
   "session.full": {
     status: 429,
     retry: "later",
-    hint: "As many prompts wait in this session as may; send the next when one of them has ended.",
+    hint: "The session's queue of prompts is full: send the next prompt when one has ended.",
   },
   "events.too_many": {
     status: 429,
@@ -687,7 +687,7 @@ export const ERRORS = {
   "commands.unknown": {
     status: 404,
     retry: "never",
-    hint: "It has ended and is not remembered any more, or runs for another client alone: `berth commands`, with the sandbox, lists what there is.",
+    hint: "The command has ended and its record is gone, or it runs for another client alone: `berth commands`, with the sandbox, lists the commands.",
   },
   "commands.too_many": {
     status: 429,
@@ -697,12 +697,12 @@ export const ERRORS = {
   "terminals.unknown": {
     status: 404,
     retry: "never",
-    hint: "It was removed, or has ended and is not remembered any more: list the terminals to see what there is.",
+    hint: "The terminal was removed, or has ended and its record is gone: list the terminals.",
   },
   "terminals.too_many": {
     status: 429,
     retry: "later",
-    hint: "End some of the sandbox's terminals, or close some of those that are looked at; the details name the limit.",
+    hint: "End some of the sandbox's terminals, or close some of their viewers; the details name the limit.",
   },
   "ports.refused": {
     status: 502,
@@ -722,7 +722,7 @@ export const ERRORS = {
   "host_port.unreachable": {
     status: 502,
     retry: "later",
-    hint: "Start what should listen on that port of 127.0.0.1, on the machine that the server runs on.",
+    hint: "Start the program that should listen on that port of 127.0.0.1, on the server's machine.",
   },
   "git.no_repo": {
     status: 404,
@@ -732,7 +732,7 @@ export const ERRORS = {
   "git.nothing_to_commit": {
     status: 409,
     retry: "never",
-    hint: "Nothing of what was named has changed: the repo's status shows what has.",
+    hint: "None of the named files has changed: the repo's status lists the changes.",
   },
   "hook.failed": {
     status: 500,
@@ -752,7 +752,7 @@ export const ERRORS = {
   "agent_files.failed": {
     status: 500,
     retry: "later",
-    hint: "What was begun is undone. The details hold the system's own words: see that the user's home can be written and has space.",
+    hint: "The changes were undone. The details hold the system's own words: check that the user's home is writable and has space.",
   },
   "files.not_found": {
     status: 404,
@@ -777,7 +777,7 @@ export const ERRORS = {
   "files.disk_full": {
     status: 507,
     retry: "later",
-    hint: "What was there before is as it was. Free space on the disk that holds the sandbox's files.",
+    hint: "The earlier contents are unchanged. Free space on the disk that holds the sandbox's files.",
   },
   "files.range_unsatisfiable": {
     status: 416,
@@ -787,7 +787,7 @@ export const ERRORS = {
   "files.archive_refused": {
     status: 400,
     retry: "never",
-    hint: "Send a tar archive, not compressed, whose entries stay in the folder; those before the one that the details name are there.",
+    hint: "Send an uncompressed tar archive whose entries stay in the folder. The entries before the one that the details name were unpacked.",
   },
   "files.watch_limit": {
     status: 503,
@@ -807,17 +807,17 @@ export const ERRORS = {
   "copy.names_clash": {
     status: 409,
     retry: "never",
-    hint: "The second of the two was not copied, nor what follows it. Rename one of them in the sandbox, or copy the one that you need by its own path.",
+    hint: "The second of the two files and all after it were not copied. Rename one of the two in the sandbox, or copy the one that you need by its own path.",
   },
   "copy.incomplete": {
     status: 409,
     retry: "never",
-    hint: "All else was copied. Give the sandbox's user the right to read them, or copy them as root, with `tar` under `berth exec --user root`.",
+    hint: "All other files were copied. Give the sandbox's user the right to read the rest, or copy it as root, with `tar` under `berth exec --user root`.",
   },
   "copy.too_large": {
     status: 413,
     retry: "never",
-    hint: "Copy a part of it: a folder further below, or single files. The details name the limit.",
+    hint: "Copy a part of the folder: a folder further below, or single files. The details name the limit.",
   },
   "copy.no_room": {
     status: 507,
@@ -887,12 +887,12 @@ export const ERRORS = {
   "toolbox.unknown": {
     status: 404,
     retry: "never",
-    hint: "`berth toolbox ls` lists those that exist, and `berth toolbox build` makes the current one.",
+    hint: "`berth toolbox ls` lists the existing toolboxes, and `berth toolbox build` makes the current one.",
   },
   "toolbox.changed": {
     status: 500,
     retry: "never",
-    hint: "It is not used any more: `berth toolbox build` makes it anew, `berth toolbox verify` tells what changed.",
+    hint: "The toolbox is not used any more: `berth toolbox build` makes it anew, `berth toolbox verify` lists the changes.",
   },
   "toolbox.disk_full": {
     status: 507,

@@ -6,7 +6,7 @@ const RUNS = {
   whole: { BERTH_TEST_ALL: "1" },
 }
 
-/** What a run of the fixtures said. */
+/** The outputs of two runs of the fixtures. */
 let partial: string
 let whole: string
 beforeAll(async () => {

@@ -29,7 +29,10 @@ export const define: DefineCommand = async (command, terminal) => {
   command.action(async (source: string, destination: string, options) => {
     const [from, to] = [inSandbox(source), inSandbox(destination)]
     if ((from === undefined) === (to === undefined))
-      throw new BerthError("input.usage", "exactly one of the two is in a sandbox: SANDBOX:PATH")
+      throw new BerthError(
+        "input.usage",
+        "exactly one of source and destination is in a sandbox: SANDBOX:PATH",
+      )
     const client = await connect(options)
     const find = (name: string) => findSandbox(client, name, terminal.err, { start: true })
     await cancelledBySignal(async (signal) => {

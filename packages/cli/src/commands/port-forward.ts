@@ -84,7 +84,7 @@ const listen = async (server: Server, port: number): Promise<number> => {
     return (server.address() as AddressInfo).port
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    throw new BerthError("input.usage", `port ${port} of this machine cannot be had (${code})`, {
+    throw new BerthError("input.usage", `port ${port} of this machine cannot be used (${code})`, {
       cause,
     })
   }

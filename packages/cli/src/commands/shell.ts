@@ -36,7 +36,7 @@ export const define: DefineCommand = async (command, { exitWith, err }) => {
     if (attach !== undefined && (line.length > 0 || cwd !== undefined))
       throw new BerthError(
         "input.usage",
-        "--attach is to a terminal in which something runs already",
+        "--attach takes neither a command nor --cwd: the terminal has both already",
       )
     if (!process.stdin.isTTY || !process.stdout.isTTY)
       throw new BerthError(

@@ -211,7 +211,7 @@ const workspaceOf = (
   flags: WorkspaceFlags,
 ): WorkspaceSpecInput => {
   if (repo === undefined && ref !== undefined)
-    throw new BerthError("input.usage", "--ref is of a repo, and none is named")
+    throw new BerthError("input.usage", "--ref needs a repo, and none is named")
   const url = repo === undefined ? undefined : urlOf(repo)
   return {
     slug: slugOf(name, url),

@@ -2,6 +2,7 @@ import type { Duplex, Readable } from "node:stream"
 import type { Answer, Ask, AskId, SupervisorMessage } from "@berth/protocol/bridge"
 import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import { randomId } from "@berth/protocol/random-id"
 import type { IncomingBundle } from "./bundles.ts"
 
 /** Time limit of an answer, including restarts of the server. A repo may be large, and comes before its answer. */
@@ -72,7 +73,7 @@ export class HostRequests {
     incoming: Incoming = {},
   ): Promise<Granted<Kind>> {
     signal.throwIfAborted()
-    const id = newAskId()
+    const id = randomId("ask") as AskId
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     const pending: Pending = { ask, incoming, resolve, reject, absent: undefined }
     const deadlineMs = this.#deadlinesMs[ask.kind]
@@ -168,15 +169,6 @@ const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<
     throw new BerthError("bridge.protocol_violated", "the server answered another question")
   const code = Object.hasOwn(ERRORS, answer.code) ? (answer.code as ErrorCode) : "bridge.refused"
   throw new BerthError(code, answer.reason, { details: { asked: kind, refusedBy: "server" } })
-}
-
-const LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
-const ID_LETTERS = 20
-
-/** Makes an id like the protocol's, without loading its schemas. */
-const newAskId = (): AskId => {
-  const bytes = crypto.getRandomValues(new Uint8Array(ID_LETTERS))
-  return `ask-${Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("")}` as AskId
 }
 
 const overdue = ({ kind }: Ask, deadlineMs: number): BerthError =>

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto"
 import type {
   CommandExit,
   CommandId,
@@ -6,6 +5,7 @@ import type {
   CommandStart,
   CommandStream,
 } from "@berth/protocol/commands"
+import { randomId } from "@berth/protocol/random-id"
 import type { FeatureParts } from "../features/parts.ts"
 import type { Clock } from "../processes/clock.ts"
 import type { LaunchedApart } from "../processes/launch.ts"
@@ -33,7 +33,7 @@ export const LAST_OUTPUT_MS = 2_000
 
 /** A started command, until none of its processes runs and all of its output is read. */
 export class Command {
-  readonly id = `cmd-${randomBytes(10).toString("hex")}` as CommandId
+  readonly id = randomId("cmd") as CommandId
   readonly startedAt = new Date()
   readonly what: CommandStart
   readonly cwd: string

@@ -1,4 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
+import { randomId } from "@berth/protocol/random-id"
 import {
   MAX_ENDED_TERMINALS,
   MAX_TERMINAL_VIEWERS,
@@ -98,15 +99,8 @@ const specOf = (wanted: TerminalStart, parts: FeatureParts) => {
   const look = { TERM: "xterm-256color", COLORTERM: "truecolor" }
   const env = { ...environment, ...look, ...wanted.env }
   const { command = [shellOf(env)], cols, rows } = wanted
-  return { id: newTerminalId(), command, cwd, env, cols, rows }
+  return { id: randomId("term") as TerminalId, command, cwd, env, cols, rows }
 }
 
 const tooMany = (what: string, limit: number): BerthError =>
   new BerthError("terminals.too_many", `there are ${limit} ${what} already`, { details: { limit } })
-
-const LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
-
-const newTerminalId = (): TerminalId => {
-  const bytes = crypto.getRandomValues(new Uint8Array(20))
-  return `term-${Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("")}` as TerminalId
-}

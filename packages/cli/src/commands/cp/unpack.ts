@@ -144,9 +144,13 @@ const leftOutIn = ({ comment }: TarEntry): LeftOut => {
   try {
     return LeftOut.parse(JSON.parse(String(comment)))
   } catch (cause) {
-    throw new BerthError("bridge.protocol_violated", "the sandbox left out nobody knows what", {
-      cause,
-    })
+    throw new BerthError(
+      "bridge.protocol_violated",
+      "the sandbox sent an invalid remark about a skipped entry",
+      {
+        cause,
+      },
+    )
   }
 }
 

@@ -62,7 +62,10 @@ export const defineExport: DefineCommand = async (command, { out, err, isScreen 
 const toStandardOutput = async (bytes: AsyncIterable<Uint8Array>): Promise<void> => {
   for await (const chunk of bytes)
     if (!(await writeTo(process.stdout, chunk)))
-      throw new BerthError("cancelled", "whoever reads the archive has ended before it was whole")
+      throw new BerthError(
+        "cancelled",
+        "the reader of the archive ended before the archive was complete",
+      )
 }
 
 /** Writes the archive to a file, under another name until it is whole. */
