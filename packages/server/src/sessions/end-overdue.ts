@@ -1,13 +1,13 @@
-import { MARKS_OF_AGENT, marksOfPrompt } from "@berth/protocol/process-mark"
 import type { Logger } from "../logging/logger.ts"
 import type { EndProcesses } from "../sandboxes/requests/end-processes.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import type { Hindrance } from "./hindrance.ts"
+import { marksOf } from "./marks-of.ts"
 import type { AssignedPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 
 export interface EndOverdueParts {
-  readonly stored: Pick<Stored, "changes">
+  readonly stored: Pick<Stored, "rows" | "changes">
   /** Kills processes of a sandbox from outside. Returns how many; undefined: it cannot reach them. */
   readonly endProcesses: (which: EndProcesses) => Promise<number | undefined>
   readonly log: Logger
@@ -26,17 +26,15 @@ interface Killed {
  * another call may end them.
  */
 export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) => {
-  const { changes } = stored
+  const { rows, changes } = stored
 
   /** Kills what the prompt runs. */
-  const endProcesses = async (
-    { id, sandbox, agent }: AssignedPrompt,
-    signal: AbortSignal,
-  ): Promise<Killed> => {
-    const marks = agent === "shell" ? marksOfPrompt(id) : MARKS_OF_AGENT
+  const endProcesses = async (prompt: AssignedPrompt, signal: AbortSignal): Promise<Killed> => {
+    const { id, sandbox } = prompt
     try {
+      const marks = await marksOf(rows, prompt)
       return {
-        words: wordsOf(await parts.endProcesses({ sandbox, marks, signal })),
+        words: wordsOf(await parts.endProcesses({ sandbox, ...marks, signal })),
         isToRepeat: false,
       }
     } catch (err) {

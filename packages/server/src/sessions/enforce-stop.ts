@@ -83,7 +83,7 @@ export const openEnforceStop = (parts: EnforceStopParts) => {
       const withinMs = limits.stopWithinMs
       if (unheardMs < withinMs) return false
       if (isPending(now.state) || (nextKillMs ?? Number.POSITIVE_INFINITY) <= lookedMs) {
-        const isToRepeat = await endOverdue(prompt, { withinMs, hindrance }, signal)
+        const isToRepeat = await endOverdue({ ...now, sandbox }, { withinMs, hindrance }, signal)
         nextKillMs = isToRepeat ? performance.now() + withinMs : undefined
       }
       if (isPending(now.state) || unheardMs < limits.giveUpAfterMs) return false
