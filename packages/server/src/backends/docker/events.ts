@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http"
 import { setTimeout as pause } from "node:timers/promises"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Engine } from "./engine.ts"
 import { ours, sandboxOf } from "./names.ts"
 
@@ -78,7 +79,7 @@ const connectOnce = async (
   installation: InstallationId,
   signal: AbortSignal,
 ): Promise<IncomingMessage> => {
-  const late = AbortSignal.timeout(CONNECT_DEADLINE_MS)
+  const late = timeoutSignal(CONNECT_DEADLINE_MS)
   const { SystemTime } = await engine.read(
     { method: "GET", path: "/info" },
     z.object({ SystemTime: z.iso.datetime({ offset: true }) }),
@@ -112,7 +113,7 @@ const reconnect = async (
     waitMs = Math.min(waitMs * 2, LONGEST_PAUSE_MS)
   ) {
     try {
-      await engine.renew(AbortSignal.any([closing, AbortSignal.timeout(CONNECT_DEADLINE_MS)]))
+      await engine.renew(AbortSignal.any([closing, timeoutSignal(CONNECT_DEADLINE_MS)]))
       return await connect()
     } catch {
       // The engine is down. Callers of operations are told; this loop only tries again.
@@ -131,7 +132,7 @@ const readEvents = async (
     const asked = engine.ask(
       { method: "GET", path: "/_ping" },
       [200],
-      AbortSignal.timeout(CONNECT_DEADLINE_MS),
+      timeoutSignal(CONNECT_DEADLINE_MS),
     )
     asked.catch(() => stream.destroy())
   }, SILENCE_MS)

@@ -4,6 +4,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxIdentity } from "@berth/protocol/sandbox"
 import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
 import { bounded } from "../../host/bounded.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Logger } from "../../logging/logger.ts"
 import { operation } from "../../logging/operation.ts"
 import type { Rescue } from "../disk/rescue.ts"
@@ -235,7 +236,7 @@ class EngineEffects implements Effects {
   async #bootFailureOf(sandbox: SandboxId): Promise<string | undefined> {
     const { links, bridges } = this.#parts
     const link = await links.find(sandbox)
-    const signal = AbortSignal.timeout(BOOT_ANSWER_MS)
+    const signal = timeoutSignal(BOOT_ANSWER_MS)
     const trace = link && (await bridges.trace(link, signal).catch(() => undefined))
     if (trace?.outcome !== "failed") return undefined
     return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`

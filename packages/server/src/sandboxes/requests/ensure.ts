@@ -4,6 +4,7 @@ import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
 import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Serially } from "../../host/serial.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { undrain } from "../deciding/undrain.ts"
 import { isBootOver } from "../keeping/boot-summary.ts"
 import type { NewRow } from "../making/make.ts"
@@ -135,12 +136,10 @@ export const openEnsure = (parts: EnsureParts): Ensure => {
         return ensured
       }
       const { waitFor } = ensured
-      patience ??= AbortSignal.any([signal, AbortSignal.timeout(waitMs)])
+      patience ??= AbortSignal.any([signal, timeoutSignal(waitMs)])
       const others = waiting.get(slug) ?? new AbortController()
       waiting.set(slug, others)
-      const aWhile = AbortSignal.any([
-        ...[patience, others.signal, AbortSignal.timeout(LOOK_AGAIN_MS)],
-      ])
+      const aWhile = AbortSignal.any([...[patience, others.signal, timeoutSignal(LOOK_AGAIN_MS)]])
       try {
         await parts.departures.of(waitFor.id, aWhile)
       } catch (thrown) {

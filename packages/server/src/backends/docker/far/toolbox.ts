@@ -8,6 +8,7 @@ import type { InstallationId } from "@berth/protocol/ids"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { abortable } from "../../../host/abortable.ts"
 import { PLAIN_ENV } from "../../../host/child.ts"
+import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import type { Engine } from "../engine.ts"
 import { INSTALLATION_LABEL, ours } from "../names.ts"
 import { ensureVolume, listVolumes } from "../volumes.ts"
@@ -35,7 +36,7 @@ export const openFarToolboxes = (engine: Engine, installation: InstallationId): 
     return id.success ? `berth-${installation}-${id.data}` : undefined
   }
   const fill = async (source: string, image: string): Promise<void> => {
-    const signal = AbortSignal.timeout(FILL_DEADLINE_MS)
+    const signal = timeoutSignal(FILL_DEADLINE_MS)
     const name = volumeOf(source) ?? ""
     const labels = { [INSTALLATION_LABEL]: installation, [TOOLBOX_LABEL]: basename(source) }
     await ensureVolume(engine, { name, labels, options: {} }, signal)
