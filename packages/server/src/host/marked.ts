@@ -6,7 +6,7 @@ import { timeoutSignal } from "./timeout-signal.ts"
 
 /** The time to read one group of environments. Milliseconds suffice, but a busy host starts programs late. */
 const READ_WITHIN_MS = 1_000
-const READS_AT_ONCE = 16
+const READS_AT_ONCE = 8
 /** The environments of one group: few enough that the output of grep is never cut off. */
 const GROUP = 512
 /** A group that cannot be read is read again in this many parts. */
