@@ -527,9 +527,9 @@ describe("a stop that the sandbox does not take", () => {
     await expect.poll(again, { interval: 1, timeout: 5_000 }).toEqual(["stopped"])
   })
 
-  it("[R3.3] tries again to end the prompt's processes, until that succeeds", async () => {
+  it("[R3.3] tries again to end the prompt's processes, until that succeeds, and says so", async () => {
     let tries = 0
-    const { send, stop, states, sandboxesOf } = await setUp(
+    const { send, stop, states, sandboxesOf, told } = await setUp(
       undefined,
       { kept: mute, giveUp: async () => "others use it" },
       undefined,
@@ -541,11 +541,15 @@ describe("a stop that the sandbox does not take", () => {
         },
       },
     )
-    await send("go")
+    const { id } = await send("go")
     await expect.poll(sandboxesOf).toEqual([use.sandbox])
     await stop()
     await expect.poll(states).toEqual(["stopped"])
-    await expect.poll(() => tries).toBe(3)
+    const message = `what the stopped prompt ran in ${use.sandbox}: its processes were ended from outside`
+    await expect
+      .poll(async () => (await told()).at(-1))
+      .toEqual({ type: "warning", prompt: id, message })
+    expect(tries).toBe(3)
   })
 
   it("[R3.3] gives up a sandbox for all sessions that wait for it, so that none of them keeps it for another", async () => {

@@ -15,15 +15,14 @@ export interface EndOverdueParts {
 }
 
 /** How ending a prompt's processes went: in words, and whether another attempt may end more of them. */
-interface Killed {
+export interface Killed {
   readonly words: string
   readonly isToRepeat: boolean
 }
 
 /**
  * Ends a prompt whose sandbox did not take its stop, with what it runs. A crash may cut this short, and it is done
- * again. The prompt stays open until its sandbox confirms the end. Returns whether its processes could not be ended, and
- * another call may end them.
+ * again. The prompt stays open until its sandbox confirms the end. Returns undefined if the prompt is over.
  */
 export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) => {
   const { rows, changes } = stored
@@ -51,10 +50,10 @@ export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) =
       hindrance,
     }: { readonly withinMs: number; readonly hindrance: Hindrance | undefined },
     signal: AbortSignal,
-  ): Promise<boolean> => {
+  ): Promise<Killed | undefined> => {
     const others = await changes.noteOverdue(prompt)
     await at("stop.overdue")
-    if (others === undefined) return false
+    if (others === undefined) return undefined
     // The agent is one process for all its prompts. Ended from outside, it would fail those of others.
     const isShared = prompt.agent !== "shell" && others.length > 0
     const killed: Killed = isShared
@@ -64,13 +63,13 @@ export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) =
         }
       : await endProcesses(prompt, signal)
     // The prompt is over meanwhile, or the next server resumes it.
-    if (signal.aborted) return true
+    if (signal.aborted) return undefined
     await at("stop.enforced")
     const why = hindrance === undefined ? "" : ` (${hindrance.message})`
     const failure = `${prompt.sandbox} did not take the stop within ${withinMs / 1000} s${why}`
     await changes.endOverdue(prompt.id, `${failure}: ${killed.words}`)
     await at("stop.ended")
-    return killed.isToRepeat
+    return killed
   }
 }
 

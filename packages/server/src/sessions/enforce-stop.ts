@@ -38,7 +38,7 @@ export interface EnforceStopParts extends EndOverdueParts {
  */
 export const openEnforceStop = (parts: EnforceStopParts) => {
   const { sandboxes, bells, limits, log } = parts
-  const { rows } = parts.stored
+  const { rows, changes } = parts.stored
   const hindranceOf = openHindranceOf(sandboxes)
   const endOverdue = openEndOverdue(parts)
 
@@ -63,12 +63,13 @@ export const openEnforceStop = (parts: EnforceStopParts) => {
   }
 
   return async (prompt: AssignedPrompt, talk: Talk, signal: AbortSignal): Promise<void> => {
-    const { id, sandbox } = prompt
+    const { id, session, sandbox } = prompt
     await stopRequested(prompt, signal)
     let unheardMs = 0
     let lookedMs = performance.now()
     /** The time of the next attempt to end the prompt's processes; undefined: there is none to make. */
     let nextKillMs: number | undefined = 0
+    let hasFailed = false
 
     /** Returns whether the prompt is over. */
     const look = async (): Promise<boolean> => {
@@ -83,8 +84,14 @@ export const openEnforceStop = (parts: EnforceStopParts) => {
       const withinMs = limits.stopWithinMs
       if (unheardMs < withinMs) return false
       if (isPending(now.state) || (nextKillMs ?? Number.POSITIVE_INFINITY) <= lookedMs) {
-        const isToRepeat = await endOverdue({ ...now, sandbox }, { withinMs, hindrance }, signal)
-        nextKillMs = isToRepeat ? performance.now() + withinMs : undefined
+        const killed = await endOverdue({ ...now, sandbox }, { withinMs, hindrance }, signal)
+        if (killed === undefined) return false
+        nextKillMs = killed.isToRepeat ? performance.now() + withinMs : undefined
+        // The prompt has ended with other words.
+        const message = `what the stopped prompt ran in ${sandbox}: ${killed.words}`
+        if (hasFailed && !killed.isToRepeat)
+          await changes.tell(session, { type: "warning", prompt: id, message })
+        hasFailed = killed.isToRepeat
       }
       if (isPending(now.state) || unheardMs < limits.giveUpAfterMs) return false
       // Others who use the sandbox now may have left when it is tried again.
