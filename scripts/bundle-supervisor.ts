@@ -8,6 +8,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { type BuildOptions, build } from "esbuild"
 import { compileSupervisor } from "./supervisor/compile.ts"
+import { formsAsData } from "./supervisor/forms.ts"
 import { splitSupervisor } from "./supervisor/split.ts"
 
 const SUPERVISOR = fileURLToPath(new URL("../packages/supervisor/", import.meta.url))
@@ -30,6 +31,7 @@ const OPTIONS = {
   target: "node24",
   conditions: ["source"],
   external: ["@lydell/node-pty"],
+  plugins: [formsAsData],
   // Minified files are faster to read and to check at every start; names stay, for readers of a stack trace.
   minifyWhitespace: true,
   minifySyntax: true,

@@ -1,6 +1,6 @@
 import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
-import { LINK, LINK_TARGET } from "@berth/protocol/link"
+import { SHARED, SHARED_TARGET } from "@berth/protocol/shared-directory"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { sandboxConfig } from "@berth/server/sandboxes/making/config"
@@ -38,9 +38,9 @@ const supervisor = (): SupervisorStart => {
   return {
     command,
     environment,
-    link: LINK_TARGET,
-    files: { [LINK.token]: TOKEN, [LINK.plan]: JSON.stringify(plan) },
-    socket: LINK.socket,
+    shared: SHARED_TARGET,
+    files: { [SHARED.token]: TOKEN, [SHARED.plan]: JSON.stringify(plan) },
+    socket: SHARED.socket,
     token: TOKEN,
   }
 }

@@ -34,7 +34,11 @@ describe("a private repo", () => {
       `[credential]\n\thelper = store --file=${JSON.stringify(kept)}\n`,
     )
     const socket = join(ends.inside, "git", "credentials.sock")
-    const credentials = await serveCredentials({ path: socket, user: undefined, asks: ends.asks })
+    const credentials = await serveCredentials({
+      path: socket,
+      user: undefined,
+      hostRequests: ends.hostRequests,
+    })
     onTestFinished(() => credentials.close())
     ends.startServer(await ends.answers([{ directory: "mine", url: `${url}/mine` }]))
     const home = join(ends.inside, "home")
@@ -91,7 +95,7 @@ describe("a repo of the host", () => {
     const path = join(ends.inside, "bundle")
     const wanted = { repo: "mine", ref: undefined, have: [], path }
     const answers = await ends.answers([{ directory: "mine", url: repo.path }])
-    return { ...ends, ...repo, wanted, bundle: path, answers, repos: hostRepos(ends.asks) }
+    return { ...ends, ...repo, wanted, bundle: path, answers, repos: hostRepos(ends.hostRequests) }
   }
 
   it("comes as a bundle over the socket, and without a bundle when its commit is there already", async () => {

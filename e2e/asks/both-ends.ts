@@ -7,7 +7,7 @@ import { openBridge } from "@berth/server/bridge/bridge"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { answerAsks, type WorkspaceRepo } from "@berth/server/repos/answer-asks"
-import { Asks, type AsksOptions } from "@berth/supervisor/bridge/asks"
+import { HostRequests, type HostRequestsOptions } from "@berth/supervisor/bridge/host-requests"
 import { Inside } from "@berth/supervisor/bridge/inside"
 import { openPrompts } from "@berth/supervisor/bridge/prompts"
 import { serveBridge } from "@berth/supervisor/bridge/serve"
@@ -18,10 +18,10 @@ import { onTestFinished } from "vitest"
 
 const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
 
-type OnAsk = NonNullable<Parameters<typeof openBridge>[0]["onAsk"]>
+type OnHostRequest = NonNullable<Parameters<typeof openBridge>[0]["onHostRequest"]>
 
 /** Starts a supervisor's bridge, without the rest of a supervisor, on a real socket, for servers that come and go. */
-export const bothEnds = async (options: AsksOptions = {}) => {
+export const bothEnds = async (options: HostRequestsOptions = {}) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-asks-"))
   const inside = join(directory, "inside")
   const host = join(directory, "host")
@@ -31,13 +31,13 @@ export const bothEnds = async (options: AsksOptions = {}) => {
   const journal = await openJournal({ directory: join(inside, "journal") })
   const ledger = await openLedger(join(inside, "ledger"))
   const prompts = await openPrompts({ journal, ledger, run: async () => ({ state: "succeeded" }) })
-  const asks = new Asks(options)
+  const hostRequests = new HostRequests(options)
   const onFault = () => {}
   const upgrades = new Upgrades({
     sandbox,
     journal: Promise.resolve(journal),
     prompts: Promise.resolve(prompts),
-    asks,
+    hostRequests,
     onFault,
   })
   const supervisor = await serveBridge({
@@ -46,7 +46,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
     sandbox,
     health: () => ({ ready: true, prompts: 0 }),
     boot: () => ({}),
-    inside: Promise.resolve(new Inside({ upgrades, asks })),
+    inside: Promise.resolve(new Inside({ upgrades, hostRequests })),
     onFault,
   })
   const events: unknown[] = []
@@ -54,7 +54,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
   const servers = new Set<() => Promise<void>>()
 
   /** Starts a server with these answers, and returns a function that ends it. */
-  const startServer = (onAsk: OnAsk) => {
+  const startServer = (onHostRequest: OnHostRequest) => {
     const stop = new AbortController()
     const bridge = openBridge(
       {
@@ -63,7 +63,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
         sandbox,
         lastSeen: events.length,
         onEvents: async (batch) => void events.push(...batch),
-        onAsk,
+        onHostRequest,
       },
       stop.signal,
     )
@@ -76,7 +76,7 @@ export const bothEnds = async (options: AsksOptions = {}) => {
     return end
   }
 
-  const answers = async (repos: readonly WorkspaceRepo[]): Promise<OnAsk> => {
+  const answers = async (repos: readonly WorkspaceRepo[]): Promise<OnHostRequest> => {
     const secrets = new Secrets()
     const destination = new Writable({
       write: (line, _, done) => {
@@ -97,5 +97,5 @@ export const bothEnds = async (options: AsksOptions = {}) => {
     await ledger.close()
     rmSync(directory, { recursive: true, force: true })
   })
-  return { directory, inside, host, asks, journal, events, lines, startServer, answers }
+  return { directory, inside, host, hostRequests, journal, events, lines, startServer, answers }
 }

@@ -91,7 +91,11 @@ const prepare = async () => {
     `[credential]\n\thelper = store --file=${JSON.stringify(kept)}\n`,
   )
   const socket = join(ends.inside, "git", "credentials.sock")
-  const credentials = await serveCredentials({ path: socket, user: undefined, asks: ends.asks })
+  const credentials = await serveCredentials({
+    path: socket,
+    user: undefined,
+    hostRequests: ends.hostRequests,
+  })
   onTestFinished(() => credentials.close())
   ends.startServer(
     await ends.answers([

@@ -39,7 +39,7 @@ const prepare = async () => {
   const sync = (how: "clone" | "update" = "clone") =>
     place.sync({
       repos: [{ directory: "app", source: { kind: "host" } }],
-      hostRepos: hostRepos(ends.asks),
+      hostRepos: hostRepos(ends.hostRequests),
       how,
     })
   const at = (...names: string[]) => join(place.workspace, "app", ...names)

@@ -6,7 +6,10 @@ import { WorkspaceSpec as WorkspaceSchema, type WorkspaceSpec } from "@berth/pro
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import type { BackendChoice } from "@berth/server/open-backend"
-import { type FoundLinks, findLinks } from "@berth/server/sandboxes/state/links"
+import {
+  type FoundSharedDirectories,
+  findSharedDirectories,
+} from "@berth/server/sandboxes/state/shared-directories"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
 import type { Toolbox } from "@berth/server/toolbox/store"
 import { modelProgram } from "@berth/testing/model/program"
@@ -39,7 +42,7 @@ export interface Scene {
   open(
     toolbox: Pick<Toolbox, "id" | "directory">,
     backend: BackendChoice,
-  ): Promise<Standalone & { readonly links: FoundLinks }>
+  ): Promise<Standalone & { readonly sharedDirectories: FoundSharedDirectories }>
   close(): void
 }
 
@@ -59,11 +62,11 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
       const log = await createLogger({ level: "info", pretty: false, secrets, destination })
       const dataDir = mkdtempSync(join(base, "data-"))
       chmodSync(dataDir, 0o711)
-      const links = join(dataDir, "links")
+      const shared = join(dataDir, "shared")
       const standalone = await openStandalone(
         {
           dataDir,
-          links,
+          shared,
           backend,
           toolbox,
           log,
@@ -72,7 +75,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
         },
         signal,
       )
-      return { ...standalone, links: findLinks(links) }
+      return { ...standalone, sharedDirectories: findSharedDirectories(shared) }
     },
     close: () => rmSync(base, { recursive: true, force: true }),
   }

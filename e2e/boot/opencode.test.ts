@@ -66,9 +66,9 @@ const bootsBeside = (
         expect(overlapMs(start, stepOf(trace, "git-sync"))).toBeGreaterThan(0)
         expect(overlapMs(start, stepOf(trace, "start-hook"))).toBeGreaterThan(0)
 
-        const link = await standalone.links.find(sandbox.id)
-        if (link === undefined) throw new Error("there is no link")
-        const left = async () => (await readActivity(link, {}, never)).leftProcesses
+        const shared = await standalone.sharedDirectories.find(sandbox.id)
+        if (shared === undefined) throw new Error("there is no shared directory")
+        const left = async () => (await readActivity(shared, {}, never)).leftProcesses
         expect(await left()).toBe(0)
         await sandbox.prompt("run: nohup sleep 1000 > /tmp/nohup.out 2>&1 & echo left")
         await expect.poll(left).toBe(1)

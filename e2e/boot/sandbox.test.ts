@@ -6,11 +6,14 @@ import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
 import type { EventBody } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { BackendEvent } from "@berth/server/backends/backend"
 import { readActivity } from "@berth/server/bridge/read-activity"
-import { findLinks, type SandboxLink } from "@berth/server/sandboxes/state/links"
+import {
+  findSharedDirectories,
+  type SharedDirectory,
+} from "@berth/server/sandboxes/state/shared-directories"
 import { BERTH } from "@berth/testing/berth"
 import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
@@ -22,7 +25,7 @@ const STAGE_DEADLINE_MS = 120_000
 const { signal } = new AbortController()
 
 /** Posts to the supervisor, and returns the status of its answer. */
-const post = async ({ socket, token }: SandboxLink, path: string, body: object) => {
+const post = async ({ socket, token }: SharedDirectory, path: string, body: object) => {
   const headers = { authorization: `Bearer ${token}` }
   const sent = request({ socketPath: socket, path, headers, method: "POST", agent: false })
   sent.end(JSON.stringify(body))
@@ -140,7 +143,7 @@ const describeSandbox = (backend: BackendName): void => {
     const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
     await sandbox.until((body) => body.type === "boot.step.output" && body.step === "setup-hook")
     expect((await sandbox.trace()).outcome).toBe("running")
-    const left = join(stage.dataDir, "links", sandbox.id, "inside", LINK.trace)
+    const left = join(stage.dataDir, "shared", sandbox.id, "inside", SHARED.trace)
     const stateLeft = () =>
       BootTrace.parse(JSON.parse(readFileSync(left, "utf8"))).steps.find(
         ({ name }) => name === "setup-hook",
@@ -173,27 +176,27 @@ const describeSandbox = (backend: BackendName): void => {
     const leave = "setsid -f sleep 1000\nsetsid -f env -i sleep 1000\n"
     const busy = makeRepo(join(stage.base, "busy"), { ".berth/start.sh": `#!/bin/sh\n${leave}` })
     const sandbox = await boot({ repos: [{ url: busy }] })
-    const link = await findLinks(join(stage.dataDir, "links")).find(sandbox.id)
-    if (link === undefined) throw new Error("there is no link")
-    expect(await readActivity(link, {}, signal)).toMatchObject({
+    const shared = await findSharedDirectories(join(stage.dataDir, "shared")).find(sandbox.id)
+    if (shared === undefined) throw new Error("there is no shared directory")
+    expect(await readActivity(shared, {}, signal)).toMatchObject({
       prompts: [],
       commands: [],
       terminals: [],
       leftProcesses: 0,
     })
     await sandbox.prompt(leave)
-    const left = async () => (await readActivity(link, {}, signal)).leftProcesses
+    const left = async () => (await readActivity(shared, {}, signal)).leftProcesses
     await expect.poll(left).toBe(2)
     // This command leaves a process without a mark as well, but of root.
     const command = ["sh", "-c", "setsid -f env -i sleep 1000; sleep 2000"]
-    expect(await post(link, "/commands", { command, user: "root" })).toBe(201)
+    expect(await post(shared, "/commands", { command, user: "root" })).toBe(201)
     const isSleep = ({ command }: { command: string }) => command === "sleep 1000"
     await expect.poll(() => processesOf(sandbox.id).filter(isSleep).length).toBe(5)
-    let activity = await readActivity(link, {}, signal)
+    let activity = await readActivity(shared, {}, signal)
     expect(activity).toMatchObject({ commands: [expect.any(String)], leftProcesses: 2 })
     void sandbox.prompt(KILL_SLEEPS)
     while (activity.leftProcesses > 0)
-      activity = await readActivity(link, { after: activity.version, waitMs: 20_000 }, signal)
+      activity = await readActivity(shared, { after: activity.version, waitMs: 20_000 }, signal)
     expect(processesOf(sandbox.id).filter(isSleep)).toHaveLength(1)
   })
 

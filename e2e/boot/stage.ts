@@ -40,7 +40,7 @@ export const setStage = async (
   const standalone = await openStandalone(
     {
       dataDir,
-      links: join(dataDir, "links"),
+      shared: join(dataDir, "shared"),
       ...(backend && { backend }),
       toolbox,
       log,
@@ -73,14 +73,14 @@ export const makeRepo = (path: string, files: Readonly<Record<string, string>>):
   return path
 }
 
-/** The processes of a sandbox on any backend, as the host sees them: those whose mounts have its link. */
+/** The processes of a sandbox on any backend, as the host sees them: those whose mounts have its shared directory. */
 export const processesOf = (sandbox: string): { pid: number; command: string }[] => {
   const namespaces = new Map<string, boolean>()
   const isInside = (pid: string): boolean => {
     const namespace = readlinkSync(`/proc/${pid}/ns/mnt`)
     const known =
       namespaces.get(namespace) ??
-      readFileSync(`/proc/${pid}/mountinfo`, "utf8").includes(`/links/${sandbox}/`)
+      readFileSync(`/proc/${pid}/mountinfo`, "utf8").includes(`/shared/${sandbox}/`)
     namespaces.set(namespace, known)
     return known
   }

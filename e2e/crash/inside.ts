@@ -13,10 +13,10 @@ export interface Inside {
 export const findInside = (sandbox: SandboxId): Inside | undefined => {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     const [program = "", ...args] = read(pid, "cmdline").split("\0")
-    // Each supervisor sees the directory of its own link, on every engine. The first process names the supervisor, too.
+    // Each supervisor sees its own shared directory, on every engine. The first process names the supervisor, too.
     if (!program.endsWith("/node") || !args.some((arg) => arg.includes("/supervisor/main")))
       continue
-    if (!read(pid, "mountinfo").includes(`/links/${sandbox}/`)) continue
+    if (!read(pid, "mountinfo").includes(`/shared/${sandbox}/`)) continue
     const first = parentOf(pid)
     return { supervisor: Number(pid), first, monitor: parentOf(String(first)) }
   }

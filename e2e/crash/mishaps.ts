@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite"
 import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { openBridge } from "@berth/server/bridge/bridge"
-import { findLinks } from "@berth/server/sandboxes/state/links"
+import { findSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
 import { findInside, type Inside, kill } from "./inside.ts"
 import type { World } from "./world.ts"
 
@@ -64,15 +64,15 @@ const insideOf = (sandbox: SandboxId | undefined): Inside | undefined =>
  * seen, so that no event is forgotten. Returns false if it did not come up, and cut nothing.
  */
 const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<boolean> => {
-  const link = await findLinks(join(dataDir, "links")).find(sandbox)
+  const shared = await findSharedDirectories(join(dataDir, "shared")).find(sandbox)
   const lastSeen = lastSeenOf(dataDir, sandbox)
-  if (link === undefined || lastSeen === undefined) return false
+  if (shared === undefined || lastSeen === undefined) return false
   const over = new AbortController()
   const { promise: isUp, resolve } = Promise.withResolvers<boolean>()
   const bridge = openBridge(
     {
-      address: { path: link.socket },
-      token: link.token,
+      address: { path: shared.socket },
+      token: shared.token,
       sandbox,
       lastSeen,
       onEvents: () => Promise.reject(new Error("it only cuts")),

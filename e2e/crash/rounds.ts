@@ -7,7 +7,7 @@ import { STOCK_EVERY_MS, type Stock, takeSettledStock, takeStock } from "./stock
 import type { World } from "./world.ts"
 
 const CREATE = [
-  ...["create.inserted", "create.recorded", "create.claimed", "create.linked", "create.created"],
+  ...["create.inserted", "create.recorded", "create.claimed", "create.shared", "create.created"],
   ...["create.started", "create.booting"],
 ]
 const REMOVE = [
@@ -16,7 +16,7 @@ const REMOVE = [
     "remove.removed",
     "forget.heard",
     "forget.released",
-    "forget.unlinked",
+    "forget.unshared",
     "forget.gone",
   ],
 ]
@@ -33,7 +33,7 @@ const flowsWith = (removal: readonly string[]) => ({
   /** The workspace of a sandbox has changed while the sandbox was paused. */
   paused: ["paused", "stop.begun", ...removal, ...CREATE],
   /** The workspace of a sandbox is removed. */
-  remove: [...removal, "removal.closed", "removal.unbooted", "removal.files", "removal.links"],
+  remove: [...removal, "removal.closed", "removal.unbooted", "removal.files", "removal.shared"],
   /** A workspace without files boots from a prebuild. */
   prebuilt: CREATE,
 })
@@ -142,12 +142,12 @@ export class Story {
     await this.#dying(step, () => this.#up("prebuilt"))
   }
 
-  /** Repeats the removal that was cut short. It leaves no sandbox, no link and no top. */
+  /** Repeats the removal that was cut short. It leaves no sandbox, no shared directory and no top. */
   async #removed({ id }: Sandbox): Promise<void> {
     await insist(() => this.#world.client().sandboxes.remove(id))
     this.#lines = []
     expect(await this.#world.client().sandboxes.list()).toEqual([])
-    expect(this.#world.links()).toEqual([])
+    expect(this.#world.sharedDirectories()).toEqual([])
     await expect.poll(() => this.#world.tops()).toEqual([])
   }
 
@@ -196,7 +196,7 @@ export class Story {
     await expect
       .poll(() => takeStock(this.#world), { interval: STOCK_EVERY_MS, message: line })
       .toEqual(this.#stock)
-    // The link of the previous sandbox stays, so that its boot can still be shown.
-    expect(this.#world.links().length, line).toBeLessThanOrEqual(2)
+    // The shared directory of the previous sandbox stays, so that its boot can still be shown.
+    expect(this.#world.sharedDirectories().length, line).toBeLessThanOrEqual(2)
   }
 }

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs"
 import { join } from "node:path"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { expect, onTestFinished } from "vitest"
@@ -68,7 +68,7 @@ const MISHAPS: Readonly<Record<string, Mishap>> = {
   "the supervisor's socket is deleted, and the server killed": {
     strike: async ({ world, sandbox, stop }) => {
       await world.kill()
-      rmSync(join(world.dataDir, "links", sandbox.id, "inside", LINK.socket))
+      rmSync(join(world.dataDir, "shared", sandbox.id, "inside", SHARED.socket))
       await world.start()
       await stop()
     },

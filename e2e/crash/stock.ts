@@ -14,7 +14,7 @@ export interface Stock {
   readonly cgroups: number
   readonly devices: number
   readonly rows: Readonly<Record<string, number>>
-  readonly links: number
+  readonly sharedDirectories: number
   readonly tops: number
   /** Descriptors that the server has open, apart from connections of clients. */
   readonly descriptors: readonly string[]
@@ -39,8 +39,8 @@ export const takeStock = async (world: World): Promise<Stock> => {
     cgroups: cgroupsOf(marks),
     devices: linesWith("/proc/net/dev", [devicePrefix]),
     rows: rowsOf(dataDir),
-    // The link of a sandbox that is gone stays for a while, so that its boot can still be shown.
-    links: liveLinksOf(world),
+    // The shared directory of a sandbox that is gone stays for a while, so that its boot can still be shown.
+    sharedDirectories: liveSharedOf(world),
     tops: world.tops().length,
     descriptors: descriptorsOf(world.pid()),
   }
@@ -99,12 +99,12 @@ const rowsOf = (dataDir: string): Record<string, number> => {
   }
 }
 
-const liveLinksOf = (world: World): number => {
+const liveSharedOf = (world: World): number => {
   const database = new DatabaseSync(join(world.dataDir, "berth.db"), { readOnly: true })
   try {
     const gone = database.prepare("SELECT id FROM sandboxes WHERE phase = 'gone'").all()
     const ids = new Set((gone as { id: string }[]).map(({ id }) => id))
-    return world.links().filter((link) => !ids.has(link)).length
+    return world.sharedDirectories().filter((name) => !ids.has(name)).length
   } finally {
     database.close()
   }

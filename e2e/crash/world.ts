@@ -112,7 +112,7 @@ export const openWorld = async (
       await kill()
       await start(policy)
     },
-    links: () => readdirSync(join(dataDir, "links")),
+    sharedDirectories: () => readdirSync(join(dataDir, "shared")),
     tops: () => entries(join(dataDir, "layers", "tops")),
     close: async () => {
       if (isDead()) await start()

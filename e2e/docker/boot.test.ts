@@ -152,7 +152,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
         expect(processesOf(mine)).toEqual([])
         expect(await engine.containers()).toHaveLength(1)
         expect((await engine.volumes()).filter(({ Name }) => Name.includes(id))).toEqual([])
-        for (const place of ["links", "docker/sandboxes"])
+        for (const place of ["shared", "docker/sandboxes"])
           expect(readdirSync(join(server.dataDir, place))).not.toContain(id)
       },
       DEADLINE_MS,

@@ -7,8 +7,8 @@ import { join } from "node:path"
 import { pipeline } from "node:stream"
 import { parseEngineAddress } from "@berth/local/config/engine-address"
 import { newId, Slug } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
 import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { openDocker } from "@berth/server/backends/docker/backend"
 import { configHash } from "@berth/server/sandboxes/making/config-hash"
 import { requires } from "@berth/testing/requires"
@@ -103,7 +103,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
 
     it("has no token of a sandbox in its own description of the container", async () => {
       const tokens = readdirSync(server.dataDir, { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile() && entry.name === LINK.token)
+        .filter((entry) => entry.isFile() && entry.name === SHARED.token)
         .map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8").trim())
       expect(tokens).not.toEqual([])
       const told = await engine.inspect((await mine())?.Id ?? "")

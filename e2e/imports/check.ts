@@ -72,8 +72,8 @@ function checkImport({ specifier, kind }: Import, context: Context): Verdict {
   if (specifier.startsWith(SCOPE)) return checkPackage(specifier, kind, context)
 
   if (isBuiltin(specifier)) {
-    const browser = home.packageName !== undefined && rules.packages[home.packageName]?.browser
-    return browser && !home.forTests
+    const { browser, onNode = {} } = rules.packages[home.packageName ?? ""] ?? {}
+    return browser && !home.forTests && !((home.pathInSrc ?? "") in onNode)
       ? {
           problem: `${home.packageName} runs in browsers too, and imports nothing that only Node has`,
         }

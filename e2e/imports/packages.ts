@@ -13,8 +13,7 @@ export function checkPackage(specifier: string, kind: Import["kind"], context: C
   if (home.packageName === undefined) return { target }
 
   const { imports: ofAll = [], onNode, onDemand = [] } = rules.packages[home.packageName] ?? {}
-  const isOnNode = onNode !== undefined && onNode.file === home.pathInSrc
-  const imports = isOnNode ? [...ofAll, ...onNode.imports] : ofAll
+  const imports = [...ofAll, ...(onNode?.[home.pathInSrc ?? ""] ?? [])]
   if (name === home.packageName)
     return { target, problem: "a package imports its own files by relative path" }
   if (name === TESTING)
@@ -42,7 +41,7 @@ export function checkPackage(specifier: string, kind: Import["kind"], context: C
 export function checkManifests(tree: Tree, { packages }: Rules): string[] {
   return Object.entries(packages).flatMap(([name, { imports, onNode, onDemand = [] }]) => {
     const file = `packages/${name}/package.json`
-    const packagesOf = [...imports, ...(onNode?.imports ?? [])]
+    const packagesOf = [...imports, ...Object.values(onNode ?? {}).flat()]
     const allowed = [...packagesOf.map((other) => SCOPE + other), ...onDemand.map(packageOf)]
     return [...(manifestOf(tree, file)?.dependencies ?? [])]
       .filter((dependency) => dependency.startsWith(SCOPE) && !allowed.includes(dependency))

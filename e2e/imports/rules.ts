@@ -15,9 +15,12 @@ export interface PackageRule {
   readonly imports: readonly string[]
   /** Single modules of other packages, loaded by `import()` only. */
   readonly onDemand?: readonly string[]
-  /** The file that only Node loads in a package that runs in browsers too, and the packages that it may import besides. */
-  readonly onNode?: { readonly file: string; readonly imports: readonly string[] }
-  /** Whether the package runs in browsers too, and so never imports Node's own modules. */
+  /**
+   * The files that only Node loads in a package that runs in browsers too, each with the packages that it may import
+   * besides. They may import Node's own modules.
+   */
+  readonly onNode?: Readonly<Record<string, readonly string[]>>
+  /** Whether the package runs in browsers too, and so imports Node's own modules only in the files of `onNode`. */
   readonly browser: boolean
   /**
    * The places that each place may import besides itself. A place is a folder or a file directly in `src`;
@@ -40,6 +43,15 @@ const SANDBOX_ROOMS = [
   ),
 ]
 
+/**
+ * The folders of the server's `layers`, from the top to the bottom: each imports only those below it. The files beside
+ * them are the operations that join them.
+ */
+const LAYER_FOLDERS = [
+  ...["verify", "collect", "archive", "pins", "tops", "stacks", "claims", "store", "trees", "tar"],
+  ...["records", "io"],
+].map((folder) => `layers/${folder}`)
+
 /** The package that serves the tests of every package, and nothing else. */
 export const TESTING = "testing"
 
@@ -59,9 +71,9 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
   sdk: {
     imports: ["protocol"],
     // A server is looked for on the disk, which browsers have not.
-    onNode: { file: "node.ts", imports: ["local"] },
+    onNode: { "node.ts": ["local"], "node-fetch.ts": [] },
     browser: true,
-    places: { node: ["*.ts"], "*.ts": [] },
+    places: { node: ["node-fetch", "*.ts"], "node-fetch": [], "*.ts": [] },
   },
 
   cli: {
@@ -88,30 +100,32 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       loader: [],
       run: ["supervise", "processes"],
       supervise: ["tend", "bridge", "processes", "*.ts"],
+      checks: [],
       tend: [
-        ...["boot", "bridge", "choose-agent", "load-features", "features", "journal", "processes"],
+        ...["boot", "bridge", "choose-agent", "agents", "load-features", "features", "journal"],
+        "processes",
         "*.ts",
       ],
       "choose-agent": ["agents", "agents/*"],
       boot: ["agents", "repos", "agent-files", "processes"],
       repos: ["processes"],
       "agent-files": ["agents", "processes"],
-      bridge: ["agents", "repos", "features", "journal", "processes"],
+      bridge: ["agents", "repos", "features", "journal", "checks", "processes"],
       agents: ["processes"],
       "agents/*": ["agents", "processes"],
       "web-terminal": ["pty", "processes"],
       pty: ["processes"],
       "load-features": ["features", "commands", "files", "terminals", "ports", "git", "activity"],
-      features: ["processes", "*.ts"],
-      commands: ["features", "processes", "*.ts"],
-      files: ["features", "processes", "*.ts"],
-      terminals: ["features", "pty", "processes", "*.ts"],
-      ports: ["features", "processes", "*.ts"],
-      git: ["features", "files", "repos", "processes", "*.ts"],
+      features: ["checks", "processes", "*.ts"],
+      commands: ["features", "checks", "processes", "*.ts"],
+      files: ["features", "checks", "processes", "*.ts"],
+      terminals: ["features", "pty", "checks", "processes", "*.ts"],
+      ports: ["features", "checks", "processes", "*.ts"],
+      git: ["features", "files", "repos", "checks", "processes", "*.ts"],
       activity: ["features", "processes"],
       journal: [],
       processes: [],
-      "*.ts": [],
+      "*.ts": ["checks"],
     },
   },
 
@@ -121,7 +135,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     places: {
       main: [
         ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
-        ...["toolbox", "host", "doctor", "backends", "events", "repos", "keys"],
+        ...["toolbox", "toolbox/agents", "toolbox/inputs", "host", "doctor", "backends", "events"],
+        ...["repos", "keys"],
         ...[...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
       "start-sandboxes": [
@@ -160,7 +175,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       ],
       "sandboxes/making": [
         ...["sandboxes/keeping", "sandboxes/files", "sandboxes/use", "sandboxes/state"],
-        ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "certificates"],
+        ...["backends", "layers", "layers/tops", "toolbox", "toolbox/inputs", "repos"],
+        ...["host-ports", "keys", "certificates"],
         ...["host", ...BELOW_ALL],
       ],
       "sandboxes/keeping": [
@@ -169,6 +185,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       ],
       "sandboxes/files": [
         ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "backends", "layers", "host"],
+        ...["layers/archive", "layers/pins", "layers/tops", "layers/stacks"],
         ...BELOW_ALL,
       ],
       "sandboxes/disk": ["sandboxes/state", "backends", "host", ...BELOW_ALL],
@@ -179,8 +196,18 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
       "backends/connections": ["host"],
       "backends/seccomp": [],
-      layers: ["host", ...BELOW_ALL],
-      toolbox: ["host", ...BELOW_ALL],
+      layers: [...LAYER_FOLDERS, "host", ...BELOW_ALL],
+      ...Object.fromEntries(
+        LAYER_FOLDERS.map((folder, at) => [
+          folder,
+          [...LAYER_FOLDERS.slice(at + 1), "host", ...BELOW_ALL],
+        ]),
+      ),
+      "layers/*": [],
+      "toolbox/agents": ["toolbox", "toolbox/inputs", "host", ...BELOW_ALL],
+      toolbox: ["toolbox/inputs", "host", ...BELOW_ALL],
+      "toolbox/inputs": ["host"],
+      "toolbox/*": [],
       bridge: ["host", ...BELOW_ALL],
       repos: ["host", ...BELOW_ALL],
       "host-ports": ["host", ...BELOW_ALL],
@@ -190,7 +217,12 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       store: ["logging"],
       logging: [],
       host: [],
-      doctor: ["certificates", "host"],
+      doctor: ["doctor/checks", "doctor/tools", "doctor/engine", "doctor/cgroups", "host"],
+      "doctor/checks": ["doctor/tools", "doctor/engine", "doctor/cgroups", "certificates", "host"],
+      "doctor/engine": ["doctor/tools", "host"],
+      "doctor/cgroups": ["doctor/tools", "host"],
+      "doctor/tools": ["host"],
+      "doctor/*": [],
     },
   },
 }

@@ -290,11 +290,11 @@ export const describeLeases = ({ name, freeze }: LeaseBackend): void => {
         new RegExp(`^${lost.id} +lost +quarantined `, "m"),
       )
       await expect(lost.commands.run("true")).rejects.toMatchObject({ code: "sandbox.ended" })
-      expect(await stage.told("adopt", "lost")).toMatchObject({
+      expect(await stage.told("recover", "lost")).toMatchObject({
         status: 0,
         stdout: `${lost.id}\n`,
       })
-      expect(await stage.told("adopt", lost.id, "--json")).toMatchObject({
+      expect(await stage.told("recover", lost.id, "--json")).toMatchObject({
         status: 1,
         stderr: expect.stringContaining("sandbox.not_quarantined"),
       })

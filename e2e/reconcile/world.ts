@@ -14,12 +14,12 @@ import { openLayers } from "@berth/server/layers/open"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { DEFAULT_POLICY } from "@berth/server/sandboxes/deciding/policy"
-import { wantedOf } from "@berth/server/sandboxes/making/wanted"
+import { desiredConfigOf } from "@berth/server/sandboxes/making/desired-configs"
 import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
 import { systemClock } from "@berth/server/sandboxes/state/clock"
-import { openLinks } from "@berth/server/sandboxes/state/links"
 import { openRecords } from "@berth/server/sandboxes/state/records"
 import { openRows } from "@berth/server/sandboxes/state/rows"
+import { openSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
 import { openWorkspaces } from "@berth/server/sandboxes/state/workspaces"
 import { openStored } from "@berth/server/sessions/stored"
 import { openStore } from "@berth/server/store/open"
@@ -57,8 +57,8 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     secrets,
     destination: { write: () => {} },
   })
-  const root = join(dataDir, "links")
-  const links = openLinks({ root, owner: backend.idBase })
+  const root = join(dataDir, "shared")
+  const sharedDirectories = openSharedDirectories({ root, owner: backend.idBase })
   const records = openRecords(root)
   const over = new AbortController()
   const sandboxes = await openSandboxes({
@@ -69,7 +69,7 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     environment: {},
     keys: NO_KEYS,
     installation,
-    links,
+    sharedDirectories,
     records,
     layers: await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase }),
     events: openStored({ store, clock: systemClock }).events,
@@ -102,7 +102,7 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     // With a network, its hash would follow this machine's own settings.
     const network = { kind: "none" as const }
     const spec = WorkspaceSpec.parse({ slug: Slug.parse(newId.sandbox()), network })
-    const wanted = wantedOf(spec, await backend.resolveSystem(spec.system), TOOLBOX, {
+    const wanted = desiredConfigOf(spec, await backend.resolveSystem(spec.system), TOOLBOX, {
       variables: {},
       certificates: [],
     })
@@ -115,7 +115,7 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     await records.write(sandbox, { workspace: spec, mode: "fresh" })
     const { hooks, environment, agent, sidecars } = spec
     const boot = { repos: [], hooks, environment, agent, sidecars }
-    await links.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
+    await sharedDirectories.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
     if (!silent) lives.set(sandbox, { ...NOTHING, ...life })
     await workspaces.put(spec)
     const row = { id: sandbox, workspace: spec.slug, configHash, mode: "fresh" as const }

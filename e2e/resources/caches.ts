@@ -66,7 +66,7 @@ export const describeCaches = (staged: () => Stage, { name, obstruct, onHost }: 
           const without = await stage.up({ slug: "half", caches: ["npm", "go"] })
           const warning = expect.stringMatching(new RegExp(`^it has no cache for go: .*${words}`))
           expect(await warningsOf(without)).toEqual([warning])
-          expect(stage.heardOf(without).events.map(({ body }) => body)).toContainEqual({
+          expect(stage.memoryOf(without).events.map(({ body }) => body)).toContainEqual({
             type: "warning",
             message: warning,
           })

@@ -12,11 +12,11 @@ import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { type BackendChoice, openBackend } from "@berth/server/open-backend"
 import { DEFAULT_POLICY } from "@berth/server/sandboxes/deciding/policy"
-import { hearing } from "@berth/server/sandboxes/keeping/heard"
+import { rememberEvents } from "@berth/server/sandboxes/keeping/event-memory"
 import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
 import { systemClock } from "@berth/server/sandboxes/state/clock"
-import { openLinks } from "@berth/server/sandboxes/state/links"
 import { openRecords } from "@berth/server/sandboxes/state/records"
+import { openSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
 import { openStored } from "@berth/server/sessions/stored"
 import { openStore } from "@berth/server/store/open"
 import { expect } from "vitest"
@@ -44,10 +44,10 @@ export const setStage = async (
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
-  const links = join(dataDir, "links")
+  const shared = join(dataDir, "shared")
   const enough: Shortage = async () => undefined
   let shortage = enough
-  const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
+  const { events, memoryOf } = rememberEvents(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
     backend,
     layers,
@@ -61,8 +61,8 @@ export const setStage = async (
     clock: systemClock,
     at: () => {},
     environment: { PATH: process.env.PATH, HOME: base },
-    links: openLinks({ root: links, owner: backend.idBase }),
-    records: openRecords(links),
+    sharedDirectories: openSharedDirectories({ root: shared, owner: backend.idBase }),
+    records: openRecords(shared),
     bridges,
     events,
     toolbox: async () => toolbox,
@@ -83,8 +83,8 @@ export const setStage = async (
     const kept = sandboxes.kept(sandbox)
     const prompt = newId.prompt()
     await kept.startPrompt({ prompt, session: newId.session(), text })
-    const end = await heardOf(sandbox).until((body) => isEndOf(body, prompt))
-    const said = heardOf(sandbox)
+    const end = await memoryOf(sandbox).until((body) => isEndOf(body, prompt))
+    const said = memoryOf(sandbox)
       .events.map(({ body }) =>
         body.type === "message.delta" && body.prompt === prompt ? body.text : "",
       )
@@ -114,7 +114,7 @@ export const setStage = async (
     await store.close()
     rmSync(base, { recursive: true, force: true })
   }
-  return { dataDir, installation, backend, sandboxes, lines, up, run, whileShort, heardOf, close }
+  return { dataDir, installation, backend, sandboxes, lines, up, run, whileShort, memoryOf, close }
 }
 
 const isEndOf = (body: EventBody, prompt: string): boolean =>

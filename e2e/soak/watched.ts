@@ -89,7 +89,7 @@ export const takeLeftovers = async (client: Client, dataDir: string): Promise<st
     InstallationId.parse(installationId),
     join(dataDir, "embedded"),
   )
-  const files = ["links", "layers/tops", "layers/layers", "layers/stacks"].map(
+  const files = ["shared", "layers/tops", "layers/layers", "layers/stacks"].map(
     (name) => [name, entriesOf(join(dataDir, name))] as const,
   )
   return [...Object.entries(census), ...files]

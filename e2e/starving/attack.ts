@@ -8,8 +8,8 @@ import { fileURLToPath } from "node:url"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Session } from "@berth/sdk/sessions"
 import type { StarvingAttack } from "@berth/server/bridge/testing/starving-attacks"
-import { findLinks } from "@berth/server/sandboxes/state/links"
-import { openHealthAsker } from "@berth/testing/health-sample"
+import { findSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
+import { openHealthQueries } from "@berth/testing/health-sample"
 import { processesOf } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 
@@ -57,12 +57,12 @@ export const openAttackedServer = async () => {
     const hostile = await startHostile(server.dataDir, sandboxes)
     ends.push(hostile.kill)
     await server.restart()
-    const asker = openHealthAsker(server.access().url, server.pid())
-    ends.push(asker.close)
+    const health = openHealthQueries(server.access().url, server.pid())
+    ends.push(health.close)
     // The start is over when this is answered.
     await server.client().sandboxes.list()
     await warmUp(server, session.id)
-    await asker.ask(500)
+    await health.query(500)
 
     const attack = async () => {
       const stop = new AbortController()
@@ -81,7 +81,7 @@ export const openAttackedServer = async () => {
       attack,
       close,
       pid: server.pid,
-      ask: asker.ask,
+      query: health.query,
       begun: hostile.begun,
       events: async () => (await server.client().sessions.at(session.id).get({})).lastEvent,
     }
@@ -114,12 +114,12 @@ const startHostile = async (
   dataDir: string,
   sandboxes: readonly { readonly attack: StarvingAttack; readonly id: SandboxId }[],
 ) => {
-  const links = findLinks(join(dataDir, "links"))
+  const sharedDirectories = findSharedDirectories(join(dataDir, "shared"))
   const args: string[] = []
   for (const { attack, id } of sandboxes) {
-    const link = await links.find(id)
-    if (link === undefined) throw new Error(`${id} has no link`)
-    args.push(link.socket, id, attack)
+    const shared = await sharedDirectories.find(id)
+    if (shared === undefined) throw new Error(`${id} has no shared directory`)
+    args.push(shared.socket, id, attack)
   }
   const child = spawn(process.execPath, ["--conditions=source", HOSTILE, ...args], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -1,6 +1,6 @@
 /**
  * An attacked server for a program that measures it: says "ready" when the attack has begun. Each line on its input is
- * the number of milliseconds for which to ask for the server's health; the answer is one line of JSON with the
+ * the number of milliseconds for which to query the server's health; the answer is one line of JSON with the
  * samples. It ends with its input.
  */
 import { createInterface } from "node:readline"
@@ -11,7 +11,7 @@ try {
   await server.attack()
   console.log("ready")
   for await (const line of createInterface({ input: process.stdin }))
-    console.log(JSON.stringify(await server.ask(Number(line))))
+    console.log(JSON.stringify(await server.query(Number(line))))
 } finally {
   await server.close()
 }

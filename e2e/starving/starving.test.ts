@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs"
-import { ASK_EVERY_MS } from "@berth/testing/health-sample"
+import { QUERY_EVERY_MS } from "@berth/testing/health-sample"
 import { requires } from "@berth/testing/requires"
 import { expect, onTestFinished } from "vitest"
 import { openAttackedServer } from "./attack.ts"
@@ -23,13 +23,13 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").it(
   async () => {
     const server = await openAttackedServer()
     onTestFinished(server.close, TEST_LIMIT_MS)
-    const asked = server.ask(ATTACKED_MS)
+    const asked = server.query(ATTACKED_MS)
     await server.attack()
     const samples = await asked
     // Other tests may have the cores and the disk. What the server does before it answers does not depend on them.
     const computed = samples.map(({ computedMs }) => computedMs).sort((a, b) => a - b)
     expect(computed[Math.floor(computed.length * 0.99)]).toBeLessThan(COMPUTED_MS)
-    expect(computed).toHaveLength(ATTACKED_MS / ASK_EVERY_MS)
+    expect(computed).toHaveLength(ATTACKED_MS / QUERY_EVERY_MS)
     expect(server.begun).toEqual(new Set(["ready", "empty", "crowded", "hints"]))
     expect(await server.events()).toBeGreaterThan(100)
     expect(peakMb(server.pid())).toBeLessThan(MAX_SERVER_MB)

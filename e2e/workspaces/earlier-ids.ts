@@ -5,7 +5,7 @@ import type { setStage } from "../leases/stage.ts"
 type Stage = Awaited<ReturnType<typeof setStage>>
 
 export const earlierIds = (stage: () => Stage): void => {
-  it("leads to the current sandbox for hold, why, boot, adopt, fork, stop and rm, and the API", async () => {
+  it("leads to the current sandbox for hold, why, boot, recover, fork, stop and rm, and the API", async () => {
     const { make, told, access } = stage()
     const old = await make("moved")
     await old.files.write("kept", "still here\n")
@@ -41,7 +41,7 @@ export const earlierIds = (stage: () => Stage): void => {
     })
     expect((await old.get()).identity.sandbox).toBe(now)
     expect((await old.ready()).identity.sandbox).toBe(now)
-    expect(await told("adopt", old.id)).toMatchObject({
+    expect(await told("recover", old.id)).toMatchObject({
       status: 1,
       stderr: expect.stringContaining(`${now} is ready, not quarantined`),
     })

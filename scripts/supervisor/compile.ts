@@ -11,7 +11,7 @@ import { BootPlan } from "@berth/protocol/boot-plan"
 import { PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
 import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 
 const PROGRAM = fileURLToPath(new URL("run-once.ts", import.meta.url))
 
@@ -27,7 +27,7 @@ const READY: BootEvent["type"] = "boot.ready"
 export const compileSupervisor = async (main: string): Promise<void> => {
   const base = mkdtempSync(join(tmpdir(), "berth-compile-"))
   const signal = AbortSignal.timeout(DEADLINE_MS)
-  const { link, sandbox, token, options } = prepare(base)
+  const { shared, sandbox, token, options } = prepare(base)
   const args = [...SUPERVISOR_FLAGS, PROGRAM, main, JSON.stringify(options)]
   const child = spawn(process.execPath, args, { stdio: ["pipe", "ignore", "inherit"] })
   const ended = once(child, "exit")
@@ -35,8 +35,8 @@ export const compileSupervisor = async (main: string): Promise<void> => {
     const failed = ended.then(([status, by]) => {
       throw new Error(`the supervisor ended before it was compiled: ${status ?? by}`)
     })
-    const socketPath = join(link, LINK.socket)
-    await Promise.race([useAsServer({ link, socketPath, sandbox, token, signal }), failed])
+    const socketPath = join(shared, SHARED.socket)
+    await Promise.race([useAsServer({ shared, socketPath, sandbox, token, signal }), failed])
     child.stdin.end("compile")
     await ended
   } finally {
@@ -48,10 +48,10 @@ export const compileSupervisor = async (main: string): Promise<void> => {
 
 /** Writes what a server writes for a sandbox. */
 const prepare = (base: string) => {
-  const link = join(base, "link")
-  mkdirSync(link)
+  const shared = join(base, "shared")
+  mkdirSync(shared)
   const token = crypto.randomUUID()
-  writeFileSync(join(link, LINK.token), token, { mode: 0o600 })
+  writeFileSync(join(shared, SHARED.token), token, { mode: 0o600 })
   const plan = BootPlan.parse({
     sandbox: newId.sandbox(),
     mode: "fresh",
@@ -61,20 +61,20 @@ const prepare = (base: string) => {
     agent: { kind: "shell" },
     sidecars: [],
   })
-  writeFileSync(join(link, LINK.plan), JSON.stringify(plan))
+  writeFileSync(join(shared, SHARED.plan), JSON.stringify(plan))
   const options = {
-    link,
+    shared,
     port: 0,
     places: { workspace: base, home: base, toolbox: base, logs: join(base, "logs") },
     credentials: join(base, "git", "credentials.sock"),
     certificates: join(base, "certificates"),
     user: { name: "agent", uid: process.getuid?.(), gid: process.getgid?.() },
   }
-  return { link, sandbox: plan.sandbox, token, options }
+  return { shared, sandbox: plan.sandbox, token, options }
 }
 
 interface Use {
-  readonly link: string
+  readonly shared: string
   readonly socketPath: string
   readonly sandbox: string
   readonly token: string
@@ -82,10 +82,10 @@ interface Use {
 }
 
 /** Calls what a server calls of every sandbox, until it is ready. */
-const useAsServer = async ({ link, socketPath, sandbox, token, signal }: Use): Promise<void> => {
-  const watcher = watch(link)
+const useAsServer = async ({ shared, socketPath, sandbox, token, signal }: Use): Promise<void> => {
+  const watcher = watch(shared)
   // The socket exists a moment before it takes connections; the boot is traced when it does.
-  while (!existsSync(join(link, LINK.trace))) await once(watcher, "change", { signal })
+  while (!existsSync(join(shared, SHARED.trace))) await once(watcher, "change", { signal })
   watcher.close()
   const ask = (path: string, headers: Record<string, string> = {}) =>
     request({

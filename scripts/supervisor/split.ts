@@ -28,7 +28,7 @@ export const splitSupervisor = async (source: string, output: string, common: Bu
   const { metafile } = await build({
     ...options,
     entryPoints: ["main.ts"],
-    plugins: [restIsExternal],
+    plugins: [...(common.plugins ?? []), restIsExternal],
     metafile: true,
     write: false,
   })
@@ -37,13 +37,16 @@ export const splitSupervisor = async (source: string, output: string, common: Bu
     ...options,
     stdin: { contents: firstEntry(shared), resolveDir: source, sourcefile: "first.ts" },
     outfile: join(output, FIRST),
-    plugins: [restIsExternal],
+    plugins: [...(common.plugins ?? []), restIsExternal],
   })
   await build({
     ...options,
     entryPoints: [ENTRY_OF_REST],
     outfile: join(output, REST),
-    plugins: [fromFirst(new Set(shared.map((path) => resolve(source, path))))],
+    plugins: [
+      ...(common.plugins ?? []),
+      fromFirst(new Set(shared.map((path) => resolve(source, path)))),
+    ],
   })
 }
 

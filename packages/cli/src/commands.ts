@@ -110,9 +110,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/make-room.ts"),
   },
   {
-    name: "adopt",
-    summary: "give a quarantined sandbox back to its workspace",
-    load: () => import("./commands/adopt.ts"),
+    name: "recover",
+    summary: "give the files of a quarantined sandbox back to its workspace",
+    load: () => import("./commands/recover.ts"),
   },
   {
     name: "reconcile",

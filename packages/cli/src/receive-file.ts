@@ -3,7 +3,7 @@ import { statfs } from "node:fs/promises"
 import { dirname } from "node:path"
 import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
-import { KEPT_BYTES, noRoom } from "./keep-free.ts"
+import { LEFT_FREE_BYTES, noRoom } from "./disk-room.ts"
 
 /** The bytes between two checks of the disk: a small part of what is left free. */
 const LOOK_EVERY_BYTES = 4 * 1024 * 1024
@@ -25,7 +25,7 @@ async function* whileRoom(bytes: AsyncIterable<Uint8Array>, directory: string) {
     if (unseen > LOOK_EVERY_BYTES) {
       const { bavail, bsize } = await statfs(directory)
       const free = bavail * bsize
-      if (free < KEPT_BYTES) throw noRoom({ free })
+      if (free < LEFT_FREE_BYTES) throw noRoom({ free })
       unseen = 0
     }
     yield chunk

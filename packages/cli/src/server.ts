@@ -10,15 +10,17 @@ export const connect = async (
   options: Readonly<Record<string, unknown>>,
   find: FindServer = findOrAwait,
 ): Promise<Client> => {
-  const [{ url, token }, { createClient }, { WebSocket }] = await Promise.all([
+  const [{ url, token }, { createClient }, { nodeFetch }, { WebSocket }] = await Promise.all([
     find(options),
     import("@berth/sdk/client"),
+    import("@berth/sdk/node-fetch"),
     // Node's own WebSocket cannot be paused: data for a slow reader would fill the memory.
     import("ws"),
   ])
   return createClient({
     url,
     token,
+    fetch: nodeFetch,
     WebSocket: WebSocket as unknown as typeof globalThis.WebSocket,
   })
 }

@@ -11,7 +11,7 @@ import {
   MAX_URL_CHARS,
 } from "./bridge-limits.ts"
 import { SandboxEvent, Sequence } from "./event.ts"
-import { PromptId, SandboxId, SessionId } from "./ids.ts"
+import { idWith, PromptId, SandboxId, SessionId } from "./ids.ts"
 import { listOf } from "./list.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 import { AskAnswer, PromptDeadlineMs, PromptState, PromptText } from "./session.ts"
@@ -47,10 +47,7 @@ export type PromptStanding = z.infer<typeof PromptStanding>
  * The supervisor makes new ids after each of its starts, so that an answer to an earlier question is never taken for
  * another's.
  */
-export const AskId = z
-  .string()
-  .regex(/^ask-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form ask-…")
-  .brand<"ask">()
+export const AskId = idWith("ask")
 export type AskId = z.infer<typeof AskId>
 
 /** The id of a commit, in either of git's formats. */

@@ -21,21 +21,17 @@
  */
 import { z } from "zod"
 import { COMMAND_SIGNALS, COMMAND_USERS, MAX_COMMAND_TIMEOUT_MS } from "./command-limits.ts"
+import { idWith } from "./ids.ts"
 import { ExitStatus, SignalName } from "./process-end.ts"
+import { hasNoNul, namesProgram, namesVariable } from "./rules.ts"
 
-export const CommandId = z
-  .string()
-  .regex(/^cmd-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form cmd-…")
-  .brand<"cmd">()
+export const CommandId = idWith("cmd")
 export type CommandId = z.infer<typeof CommandId>
 
 /** Text without NUL: the kernel ends a text at its first NUL. */
-const SystemText = z.string().refine((text) => !text.includes("\0"), "must hold no NUL character")
+const SystemText = z.string().refine(hasNoNul, "must hold no NUL character")
 
-const VariableName = SystemText.refine(
-  (name) => name !== "" && !name.includes("="),
-  "must be the name of a variable",
-)
+const VariableName = SystemText.refine(namesVariable, "must be the name of a variable")
 
 export const CommandUser = z.enum(COMMAND_USERS)
 export type CommandUser = z.infer<typeof CommandUser>
@@ -45,10 +41,7 @@ export type CommandSignal = z.infer<typeof CommandSignal>
 
 export const CommandStart = z.strictObject({
   /** The program, by its name or path, and its arguments. No shell is involved. */
-  command: z
-    .array(SystemText)
-    .min(1)
-    .refine(([program]) => program !== "", "must name a program"),
+  command: z.array(SystemText).min(1).refine(namesProgram, "must name a program"),
   /**
    * The working directory. Default: the directory of the only repo, or the workspace. A relative one is below the
    * workspace.

@@ -69,7 +69,7 @@ export const ERRORS = {
   "sandbox.not_quarantined": {
     status: 409,
     retry: "never",
-    hint: "Only what is quarantined is adopted: `berth ps` shows which are, and `berth why` what became of the others.",
+    hint: "`berth recover` takes quarantined sandboxes only: `berth ps` shows which are, and `berth why` what became of the others.",
   },
   "workspace.draining": {
     status: 409,
@@ -89,7 +89,7 @@ export const ERRORS = {
   "workspace.files_left": {
     status: 409,
     retry: "never",
-    hint: "The database that knew them was lost or put back from a copy. `berth adopt` gives them back where `berth ps` shows their sandbox as quarantined; `berth layers export` saves them, and `berth layers import` takes them under another name. Choose another name with --name, or remove them with `berth up --replace`.",
+    hint: "The database that knew them was lost or put back from a copy. `berth recover` gives them back where `berth ps` shows their sandbox as quarantined; `berth layers export` saves them, and `berth layers import` takes them under another name. Choose another name with --name, or remove them with `berth up --replace`.",
   },
   "workspace.failing": {
     status: 409,

@@ -35,18 +35,24 @@ import {
   MAX_SEARCH_RESULTS,
   MAX_WRITE_FILES,
 } from "./files-limits.ts"
+import { decodesWithoutNul, hasNoNul, isWellFormed } from "./rules.ts"
+
+const Base64 = z
+  .string()
+  .regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, "must be base64")
+
+const Text = z.string().refine(isWellFormed, "must be text that UTF-8 can hold")
 
 /** Bytes, as text where they are UTF-8. */
-export const Bytes = z.union([z.string(), z.strictObject({ base64: z.base64() })])
+export const Bytes = z.union([Text, z.strictObject({ base64: Base64 })])
 export type Bytes = z.infer<typeof Bytes>
 
 /** A path or a name. It holds no NUL, and is not empty. */
 export const FilePath = z.union([
-  z
-    .string()
-    .min(1)
-    .refine((path) => !path.includes("\0"), "must not contain a NUL byte"),
-  z.strictObject({ base64: z.base64().min(1) }),
+  Text.min(1).refine(hasNoNul, "must not contain a NUL byte"),
+  z.strictObject({
+    base64: Base64.min(1).refine(decodesWithoutNul, "must not contain a NUL byte"),
+  }),
 ])
 export type FilePath = z.infer<typeof FilePath>
 
@@ -148,6 +154,7 @@ export const SearchQuery = z.strictObject({
   all: z.boolean().optional(),
   limit: z.int().min(1).max(MAX_SEARCH_RESULTS).optional(),
 })
+export type SearchQuery = z.infer<typeof SearchQuery>
 
 const line = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })

@@ -30,11 +30,9 @@ import {
   MAX_GIT_NAME_CHARS,
   MAX_GIT_PATHS,
 } from "./git-limits.ts"
+import { hasNoNul, hasWords } from "./rules.ts"
 
-const RepoPath = z
-  .string()
-  .min(1)
-  .refine((path) => !path.includes("\0"), "must hold no NUL character")
+const RepoPath = z.string().min(1).refine(hasNoNul, "must hold no NUL character")
 
 export const GitRevision = z.string().regex(GIT_REVISION, "must name a commit")
 export type GitRevision = z.infer<typeof GitRevision>
@@ -129,10 +127,7 @@ const PersonText = z
 /** Hooks of the repo run. Without `all` and `paths`, the index is committed. */
 export const GitCommitRequest = z.strictObject({
   repo: RepoPath,
-  message: z
-    .string()
-    .max(MAX_GIT_MESSAGE_CHARS)
-    .refine((text) => text.trim() !== "" && !text.includes("\0"), "must hold some words"),
+  message: z.string().max(MAX_GIT_MESSAGE_CHARS).refine(hasWords, "must hold some words"),
   /** Default: the author of git's configuration, or else the sandbox's user. */
   author: z.strictObject({ name: PersonText, email: PersonText }).optional(),
   /** Commits everything that has changed, untracked files included. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { newId, SandboxId, SessionId, Slug } from "./ids.ts"
+import { randomId } from "./random-id.ts"
 
 describe("Slug", () => {
   it.each(["a", "a-b", "a1", "a".repeat(63)])("takes %s", (slug) => {
@@ -26,5 +27,14 @@ describe("ids", () => {
     for (const bad of [`${sandbox}\n`, ` ${sandbox}`, `${sandbox}/..`, sandbox.toUpperCase()]) {
       expect(SandboxId.safeParse(bad).success).toBe(false)
     }
+  })
+
+  it("uses every letter of the alphabet, each about as often", () => {
+    const counts = new Map<string, number>()
+    for (let made = 0; made < 1_600; made++)
+      for (const letter of randomId("x").slice(2)) counts.set(letter, (counts.get(letter) ?? 0) + 1)
+    expect([...counts.keys()].toSorted().join("")).toBe("0123456789abcdefghjkmnpqrstvwxyz")
+    // A thousand each: a fair letter is within a third of that but once in 10^25 runs.
+    for (const count of counts.values()) expect(Math.abs(count - 1_000)).toBeLessThan(333)
   })
 })

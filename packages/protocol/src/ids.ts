@@ -1,4 +1,5 @@
 import { z } from "zod"
+import { idPattern, randomId } from "./random-id.ts"
 
 /** A name that a person chose. It becomes part of paths, labels and host names, so its form is narrow. */
 export const Slug = z
@@ -7,49 +8,35 @@ export const Slug = z
   .brand<"Slug">()
 export type Slug = z.infer<typeof Slug>
 
-/** A made id: a prefix that names its kind, then 20 characters of a 32-letter alphabet (100 random bits). */
-const id = <Prefix extends string>(prefix: Prefix) =>
-  z
-    .string()
-    .regex(
-      new RegExp(`^${prefix}-[0-9a-hjkmnp-tv-z]{20}$`),
-      `must be an id of the form ${prefix}-…`,
-    )
-    .brand<Prefix>()
+/** The schema of ids with this prefix. */
+export const idWith = <Prefix extends string>(prefix: Prefix) =>
+  z.string().regex(idPattern(prefix), `must be an id of the form ${prefix}-…`).brand<Prefix>()
 
-export const InstallationId = id("inst")
+export const InstallationId = idWith("inst")
 export type InstallationId = z.infer<typeof InstallationId>
-export const SandboxId = id("sb")
+export const SandboxId = idWith("sb")
 export type SandboxId = z.infer<typeof SandboxId>
-export const SessionId = id("ses")
+export const SessionId = idWith("ses")
 export type SessionId = z.infer<typeof SessionId>
-export const PromptId = id("pr")
+export const PromptId = idWith("pr")
 export type PromptId = z.infer<typeof PromptId>
-export const LeaseId = id("ls")
+export const LeaseId = idWith("ls")
 export type LeaseId = z.infer<typeof LeaseId>
-export const LayerId = id("ly")
+export const LayerId = idWith("ly")
 export type LayerId = z.infer<typeof LayerId>
-export const TopId = id("tp")
+export const TopId = idWith("tp")
 export type TopId = z.infer<typeof TopId>
-export const PinId = id("pin")
+export const PinId = idWith("pin")
 export type PinId = z.infer<typeof PinId>
-
-const CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
-const ID_LETTERS = 20
 
 /** Makes a new id: `newId.sandbox()`. */
 export const newId = {
-  installation: () => InstallationId.parse(random("inst")),
-  sandbox: () => SandboxId.parse(random("sb")),
-  session: () => SessionId.parse(random("ses")),
-  prompt: () => PromptId.parse(random("pr")),
-  lease: () => LeaseId.parse(random("ls")),
-  layer: () => LayerId.parse(random("ly")),
-  top: () => TopId.parse(random("tp")),
-  pin: () => PinId.parse(random("pin")),
-}
-
-const random = (prefix: string): string => {
-  const letters = crypto.getRandomValues(new Uint8Array(ID_LETTERS))
-  return `${prefix}-${Array.from(letters, (byte) => CROCKFORD[byte % CROCKFORD.length]).join("")}`
+  installation: () => InstallationId.parse(randomId("inst")),
+  sandbox: () => SandboxId.parse(randomId("sb")),
+  session: () => SessionId.parse(randomId("ses")),
+  prompt: () => PromptId.parse(randomId("pr")),
+  lease: () => LeaseId.parse(randomId("ls")),
+  layer: () => LayerId.parse(randomId("ly")),
+  top: () => TopId.parse(randomId("tp")),
+  pin: () => PinId.parse(randomId("pin")),
 }

@@ -7,8 +7,8 @@ import { z } from "zod"
 export const listOf = <Element extends z.ZodType>(
   element: Element,
   { min = 0, max }: { readonly min?: number; readonly max: number },
-) =>
-  z.custom<unknown[]>(Array.isArray, "must be a list").transform((items, context) => {
+) => {
+  const list = z.custom<unknown[]>(Array.isArray, "must be a list").transform((items, context) => {
     const parsed: z.output<Element>[] = []
     if (items.length < min || items.length > max) {
       const isShort = items.length < min
@@ -30,6 +30,20 @@ export const listOf = <Element extends z.ZodType>(
     }
     return parsed
   })
+  facts.set(list, { element, min, max })
+  return list
+}
+
+interface ListFacts {
+  readonly element: z.ZodType
+  readonly min: number
+  readonly max: number
+}
+
+const facts = new WeakMap<z.ZodType, ListFacts>()
+
+/** The parts of a schema that `listOf` made; undefined: another made it. */
+export const listFacts = (schema: z.ZodType): ListFacts | undefined => facts.get(schema)
 
 /** A record of at most `max` entries, which are counted before any is parsed. */
 export const recordOf = <Key extends z.ZodString, Value extends z.ZodType>(

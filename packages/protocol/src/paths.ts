@@ -1,7 +1,6 @@
 import { z } from "zod"
+import { hasNoDotParts, hasNoNul } from "./rules.ts"
 
-const noEscape = (path: string) => !path.split("/").some((part) => part === ".." || part === ".")
-const noNul = (path: string) => !path.includes("\0")
 const ESCAPE = "must not contain . or .. as a part"
 const NUL = "must not contain a NUL byte"
 /** Longer paths are refused by the kernel anyway (PATH_MAX). */
@@ -12,8 +11,8 @@ export const AbsolutePath = z
   .string()
   .max(MAX_PATH_BYTES)
   .regex(/^\/([^/]+(\/[^/]+)*)?$/, "must be an absolute path without empty parts")
-  .refine(noEscape, ESCAPE)
-  .refine(noNul, NUL)
+  .refine(hasNoDotParts, ESCAPE)
+  .refine(hasNoNul, NUL)
 export type AbsolutePath = z.infer<typeof AbsolutePath>
 
 /** A path below some root that the reader knows: relative, normal form. */
@@ -21,8 +20,8 @@ export const RelativePath = z
   .string()
   .max(MAX_PATH_BYTES)
   .regex(/^[^/]+(\/[^/]+)*$/, "must be a relative path without empty parts")
-  .refine(noEscape, ESCAPE)
-  .refine(noNul, NUL)
+  .refine(hasNoDotParts, ESCAPE)
+  .refine(hasNoNul, NUL)
 export type RelativePath = z.infer<typeof RelativePath>
 
 /** The name of one file, without any directory. */

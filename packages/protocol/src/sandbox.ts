@@ -62,7 +62,7 @@ export const Mount = z.discriminatedUnion("kind", [
   /** Files of the workspace: a stack of layers, by its name. The layers of the moment are no part of the config. */
   z.strictObject({ kind: z.literal("stack"), stack: Slug, target: AbsolutePath }),
   /** The directory that each sandbox shares with the server: socket, token, journal. */
-  z.strictObject({ kind: z.literal("link"), target: AbsolutePath }),
+  z.strictObject({ kind: z.literal("shared"), target: AbsolutePath }),
 ])
 export type Mount = z.infer<typeof Mount>
 
@@ -127,8 +127,8 @@ export const SandboxSpec = z.strictObject({
   config: SandboxConfig,
   /** The overlays, one for each mount of kind `stack`. */
   overlays: z.array(Overlay).optional(),
-  /** The source of the mount of kind `link`: a directory on the host that root inside owns. */
-  link: AbsolutePath.optional(),
+  /** The source of the mount of kind `shared`: a directory on the host that root inside owns. */
+  sharedDirectory: AbsolutePath.optional(),
 })
 export type SandboxSpec = z.infer<typeof SandboxSpec>
 

@@ -23,32 +23,24 @@
  * process that is to outlive the terminal has a session of its own (`setsid`).
  */
 import { z } from "zod"
+import { idWith } from "./ids.ts"
 import { ExitStatus, SignalName } from "./process-end.ts"
+import { hasNoNul, namesProgram, namesVariable } from "./rules.ts"
 import { MAX_TERMINAL_CELLS } from "./terminal-limits.ts"
 
-export const TerminalId = z
-  .string()
-  .regex(/^term-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form term-…")
-  .brand<"term">()
+export const TerminalId = idWith("term")
 export type TerminalId = z.infer<typeof TerminalId>
 
 /** Text without NUL: the kernel ends a text at its first NUL. */
-const SystemText = z.string().refine((text) => !text.includes("\0"), "must hold no NUL character")
+const SystemText = z.string().refine(hasNoNul, "must hold no NUL character")
 
-const VariableName = SystemText.refine(
-  (name) => name !== "" && !name.includes("="),
-  "must be the name of a variable",
-)
+const VariableName = SystemText.refine(namesVariable, "must be the name of a variable")
 
 const Cells = z.int().min(1).max(MAX_TERMINAL_CELLS)
 
 export const TerminalStart = z.strictObject({
   /** The program and its arguments. Default: the user's shell. */
-  command: z
-    .array(SystemText)
-    .min(1)
-    .refine(([program]) => program !== "", "must name a program")
-    .optional(),
+  command: z.array(SystemText).min(1).refine(namesProgram, "must name a program").optional(),
   /**
    * The working directory. Default: the directory of the only repo, or the workspace. A relative one is below the
    * workspace.

@@ -5,6 +5,19 @@ import { WorkspaceLimits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 import { MAX_HOST_PORTS, MIN_HOST_PORT } from "./port-limits.ts"
+import {
+  areDifferent,
+  builtinHasPort,
+  hasNoControl,
+  hasNoNul,
+  hasNoPassword,
+  hasNoUser,
+  haveDifferentNames,
+  haveDifferentPorts,
+  readyHasPort,
+  runsOneProgram,
+  startsWithoutDash,
+} from "./rules.ts"
 
 /** The name of an environment variable, as POSIX shells take it. */
 export const VariableName = z
@@ -16,12 +29,9 @@ export const Environment = z.record(
   z
     .string()
     .max(128 * 1024)
-    .refine((value) => !value.includes("\0"), "must not contain a NUL byte"),
+    .refine(hasNoNul, "must not contain a NUL byte"),
 )
 export type Environment = z.infer<typeof Environment>
-
-/** A control character is refused: a line break would end its line of git's credential protocol. */
-const hasControl = (text: string): boolean => /\p{Cc}/u.test(text)
 
 /** A git remote: https, ssh or file URL, or a path on the host. It never contains credentials. */
 export const RepoUrl = z
@@ -29,12 +39,12 @@ export const RepoUrl = z
   .min(1)
   .max(2048)
   .refine(
-    (url) => !/^https?:[\\/]*[^\\/?#]*@/i.test(url),
+    hasNoUser,
     "must not contain a user or a token: git on the host has them (`git credential approve`)",
   )
-  .refine((url) => !/^[a-z0-9+.-]+:\/\/[^/]*:[^/]*@/i.test(url), "must not contain a password")
-  .refine((url) => !hasControl(url), "must not contain a control character")
-  .refine((url) => !url.startsWith("-"), "must not start with -")
+  .refine(hasNoPassword, "must not contain a password")
+  .refine(hasNoControl, "must not contain a control character")
+  .refine(startsWithoutDash, "must not start with -")
 
 export const GitRef = z
   .string()
@@ -161,18 +171,9 @@ export const SidecarSpec = z
     afterHooks: z.boolean().default(false),
     required: z.boolean().default(false),
   })
-  .refine(
-    ({ command, builtin }) => (command === undefined) !== (builtin === undefined),
-    "needs either a command or the name of a builtin",
-  )
-  .refine(
-    ({ builtin, port }) => builtin === undefined || port !== undefined,
-    "needs a port to serve on",
-  )
-  .refine(
-    ({ port, ready }) => port !== undefined || ready === undefined || "line" in ready,
-    "needs a port to be asked on",
-  )
+  .refine(runsOneProgram, "needs either a command or the name of a builtin")
+  .refine(builtinHasPort, "needs a port to serve on")
+  .refine(readyHasPort, "needs a port to be asked on")
 export type SidecarSpec = z.infer<typeof SidecarSpec>
 
 /** The bound on sidecars: each is a step of the boot, which has room for some more. */
@@ -181,8 +182,8 @@ const MAX_SIDECARS = 32
 export const Sidecars = z
   .array(SidecarSpec)
   .max(MAX_SIDECARS)
-  .refine((all) => areDifferent(all.map(({ name }) => name)), "must have different names")
-  .refine((all) => areDifferent(all.flatMap(({ port }) => port ?? [])), "must have different ports")
+  .refine(haveDifferentNames, "must have different names")
+  .refine(haveDifferentPorts, "must have different ports")
 
 /** A port of the host's loopback, which a sandbox has at the same port of its own. */
 export const HostPort = z.int().min(MIN_HOST_PORT).max(65_535)
@@ -191,9 +192,7 @@ export type HostPort = z.infer<typeof HostPort>
 export const HostPorts = z
   .array(HostPort)
   .max(MAX_HOST_PORTS)
-  .refine((all) => areDifferent(all), "must be different ports")
-
-const areDifferent = (values: readonly unknown[]): boolean => new Set(values).size === values.length
+  .refine(areDifferent, "must be different ports")
 
 export const HooksSpec = z.strictObject({
   /** Runs once per prebuild or fresh boot. */

@@ -1,5 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import { boundedText } from "./bounded-text.ts"
+import { cancelled } from "./pause.ts"
 import { errorOfReply, notBerth } from "./reply-error.ts"
 
 /** The address and the token of a server. */
@@ -118,7 +119,7 @@ export const within = async <Result>(
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
     const { url } = connection
-    if (signal?.aborted) throw new BerthError("cancelled", "the call was cancelled", { cause })
+    if (signal?.aborted) throw cancelled(cause)
     if (late.signal.aborted) {
       const message = `the server at ${url} did not answer within ${deadlineMs} ms`
       throw new BerthError("deadline.exceeded", message, { details: { url, deadlineMs }, cause })
@@ -165,9 +166,9 @@ const errorText = (reply: Response): Promise<string> =>
     throw thrown
   })
 
-/** Node's fetch has the system's error code in the cause. */
+/** The system's error code. Node's fetch has it in the cause, a stream that is sent over `node:http` in the error. */
 const reasonOf = (thrown: unknown): { reason?: string } => {
-  const cause = thrown instanceof Error ? thrown.cause : undefined
+  const cause = thrown instanceof Error ? (thrown.cause ?? thrown) : undefined
   return cause instanceof Error && "code" in cause ? { reason: String(cause.code) } : {}
 }
 

@@ -14,7 +14,9 @@ import {
 import { MAX_LIST_ENTRIES } from "@berth/protocol/files-limits"
 import { toBase64 } from "./base64.ts"
 import {
+  type Ask,
   type CallOptions,
+  type Connection,
   call,
   command,
   parseJson,
@@ -34,6 +36,11 @@ export interface WriteOptions extends CallOptions {
   readonly parents?: boolean
 }
 
+export interface WriteFileOptions extends WriteOptions {
+  /** The exact number of bytes of a stream. A stream whose size is known takes less time. */
+  readonly size?: number | undefined
+}
+
 /** The files of a sandbox. A relative path is below the workspace; one that is not UTF-8 is `{ base64 }`. */
 export interface Files {
   read(path: FilePath, options?: CallOptions): Promise<Uint8Array>
@@ -44,7 +51,7 @@ export interface Files {
     options?: CallOptions & { readonly from?: number; readonly to?: number },
   ): Promise<ReadableStream<Uint8Array>>
   /** Writes a file of any size, whole or not at all. */
-  write(path: FilePath, content: Sendable, options?: WriteOptions): Promise<FileEntry>
+  write(path: FilePath, content: Sendable, options?: WriteFileOptions): Promise<FileEntry>
   /** Writes many small files at once; each result has the error of that file, if any. */
   writeMany(
     files: readonly { path: FilePath; content: Bytes | Uint8Array; mode?: number }[],
@@ -99,29 +106,18 @@ const Listing: ReplySchema<FileList> = {
   },
 }
 
-export const filesOf = ({ connection, at }: Place): Files => {
-  const json = <Reply>(
-    method: "GET" | "POST",
-    path: string,
-    schema: ReplySchema<Reply>,
-    options: CallOptions,
-    body?: unknown,
-  ) => {
-    const sent = body !== undefined && { json: body }
-    const ask = { method, path, maxReplyBytes: MAX_REPLY_BYTES, ...sent }
-    const { signal, deadlineMs = TREE_DEADLINE_MS } = options
-    return call(connection, ask, schema, { signal, deadlineMs })
-  }
-  const send = <Reply>(
-    path: string,
-    body: Sendable,
-    schema: ReplySchema<Reply>,
-    { signal, deadlineMs = TRANSFER_DEADLINE_MS }: CallOptions,
-  ) => {
-    const headers = { "content-type": "application/octet-stream" }
-    const ask = { method: "PUT", path, body, headers, maxReplyBytes: MAX_REPLY_BYTES } as const
-    return call(connection, ask, schema, { signal, deadlineMs })
-  }
+export const filesOf = (place: Place): Files => ({
+  ...contentsOf(place),
+  ...entriesOf(place),
+  ...flowsOf(place),
+  ...archivesOf(place),
+})
+
+/** The calls for the contents of files. */
+const contentsOf = ({
+  connection,
+  at,
+}: Place): Pick<Files, "readStream" | "read" | "readText" | "write" | "writeMany"> => {
   const readStream: Files["readStream"] = (path, { from, to, ...options } = {}) => {
     const isPart = from !== undefined || to !== undefined
     const headers = isPart ? { range: `bytes=${from ?? 0}-${to ?? ""}` } : {}
@@ -131,64 +127,112 @@ export const filesOf = ({ connection, at }: Place): Files => {
     readStream,
     read: async (path, options) => await new Response(await readStream(path, options)).bytes(),
     readText: async (path, options) => await new Response(await readStream(path, options)).text(),
-    write: (path, content, { mode, parents, ...options } = {}) =>
-      send(
-        at("/files/content", fileQuery({ path, mode, parents })),
-        ...([content, FileEntry, options] as const),
-      ),
+    write: (path, content, { mode, parents, ...options } = {}) => {
+      const where = at("/files/content", fileQuery({ path, mode, parents }))
+      return send(connection, { path: where, body: content }, FileEntry, options)
+    },
     writeMany: async (files, { parents, ...options } = {}) => {
-      const body: WriteFiles = {
+      const json: WriteFiles = {
         files: files.map(({ content, ...file }) => ({ ...file, content: written(content) })),
         ...(parents !== undefined && { parents }),
       }
-      return (await json("POST", at("/files/write"), WrittenFiles, options, body)).files
-    },
-    list: (path, { depth, limit, ...options } = {}) =>
-      json("GET", at("/files/list", fileQuery({ path, depth, limit })), Listing, options),
-    stat: (path, { follow, ...options } = {}) =>
-      json("GET", at("/files/stat", fileQuery({ path, follow })), FileEntry, options),
-    makeDirectory: (path, { mode, parents, ...options } = {}) =>
-      json("POST", at("/files/mkdir"), FileEntry, options, { path, mode, parents }),
-    move: (from, to, { replace, ...options } = {}) =>
-      json("POST", at("/files/move"), FileEntry, options, { from, to, replace }),
-    remove: (path, { recursive, signal, deadlineMs = TREE_DEADLINE_MS } = {}) => {
-      const ask = { method: "DELETE", path: at("/files", fileQuery({ path, recursive })) } as const
-      return command(connection, ask, { signal, deadlineMs })
-    },
-    search: async function* (query, options) {
-      const found = await stream(
-        connection,
-        { path: at("/files/search", fileQuery(query)) },
-        options,
-      )
-      for await (const line of readLines(found)) {
-        const parsed = SearchLine.safeParse(parseJson(line))
-        if (!parsed.success) throw notBerth(connection.url, 200)
-        yield parsed.data
-      }
-    },
-    watch: async function* (path, { ignore, ...options } = {}) {
-      const query = fileQuery({ path, ignore })
-      const socket = await openSocket(connection, at("/files/watch", query), options)
-      try {
-        for (;;) {
-          const frame = await socket.next()
-          if (frame === undefined) return
-          const parsed = WatchMessage.safeParse(parseJson(String(frame)))
-          if (!parsed.success) throw notBerth(connection.url, 0)
-          yield parsed.data
-        }
-      } finally {
-        socket.close()
-      }
-    },
-    readArchive: (path, options) =>
-      stream(connection, { path: at("/files/archive", fileQuery({ path })) }, options),
-    writeArchive: async (path, archive, options = {}) => {
-      const where = at("/files/archive", fileQuery({ path }))
-      return (await send(where, archive, Extracted, options)).entries
+      const ask = { method: "POST", path: at("/files/write"), json } as const
+      return (await askShort(connection, ask, WrittenFiles, options)).files
     },
   }
+}
+
+/** The calls for directories and the entries in them. */
+const entriesOf = ({
+  connection,
+  at,
+}: Place): Pick<Files, "list" | "stat" | "makeDirectory" | "move" | "remove"> => ({
+  list: (path, { depth, limit, ...options } = {}) => {
+    const ask = { path: at("/files/list", fileQuery({ path, depth, limit })) }
+    return askShort(connection, ask, Listing, options)
+  },
+  stat: (path, { follow, ...options } = {}) => {
+    const ask = { path: at("/files/stat", fileQuery({ path, follow })) }
+    return askShort(connection, ask, FileEntry, options)
+  },
+  makeDirectory: (path, { mode, parents, ...options } = {}) => {
+    const json = { path, mode, parents }
+    const ask = { method: "POST", path: at("/files/mkdir"), json } as const
+    return askShort(connection, ask, FileEntry, options)
+  },
+  move: (from, to, { replace, ...options } = {}) => {
+    const json = { from, to, replace }
+    const ask = { method: "POST", path: at("/files/move"), json } as const
+    return askShort(connection, ask, FileEntry, options)
+  },
+  remove: (path, { recursive, signal, deadlineMs = TREE_DEADLINE_MS } = {}) => {
+    const ask = { method: "DELETE", path: at("/files", fileQuery({ path, recursive })) } as const
+    return command(connection, ask, { signal, deadlineMs })
+  },
+})
+
+/** The calls whose answer comes bit by bit. */
+const flowsOf = ({ connection, at }: Place): Pick<Files, "search" | "watch"> => ({
+  search: async function* (query, options) {
+    const ask = { path: at("/files/search", fileQuery(query)) }
+    for await (const line of readLines(await stream(connection, ask, options))) {
+      const parsed = SearchLine.safeParse(parseJson(line))
+      if (!parsed.success) throw notBerth(connection.url, 200)
+      yield parsed.data
+    }
+  },
+  watch: async function* (path, { ignore, ...options } = {}) {
+    const query = fileQuery({ path, ignore })
+    const socket = await openSocket(connection, at("/files/watch", query), options)
+    try {
+      for (;;) {
+        const frame = await socket.next()
+        if (frame === undefined) return
+        const parsed = WatchMessage.safeParse(parseJson(String(frame)))
+        if (!parsed.success) throw notBerth(connection.url, 0)
+        yield parsed.data
+      }
+    } finally {
+      socket.close()
+    }
+  },
+})
+
+/** The calls for archives of folders. */
+const archivesOf = ({ connection, at }: Place): Pick<Files, "readArchive" | "writeArchive"> => ({
+  readArchive: (path, options) =>
+    stream(connection, { path: at("/files/archive", fileQuery({ path })) }, options),
+  writeArchive: async (path, archive, options = {}) => {
+    const where = at("/files/archive", fileQuery({ path }))
+    return (await send(connection, { path: where, body: archive }, Extracted, options)).entries
+  },
+})
+
+/** Asks for a reply of bounded length. */
+const askShort = <Reply>(
+  connection: Connection,
+  ask: Ask,
+  schema: ReplySchema<Reply>,
+  { signal, deadlineMs = TREE_DEADLINE_MS }: CallOptions,
+): Promise<Reply> =>
+  call(connection, { ...ask, maxReplyBytes: MAX_REPLY_BYTES }, schema, { signal, deadlineMs })
+
+/** Sends content of any size. */
+const send = <Reply>(
+  connection: Connection,
+  { path, body }: { readonly path: string; readonly body: Sendable },
+  schema: ReplySchema<Reply>,
+  { signal, deadlineMs = TRANSFER_DEADLINE_MS, size }: WriteFileOptions,
+): Promise<Reply> => {
+  const headers = {
+    "content-type": "application/octet-stream",
+    // Browsers leave this header out, as they must.
+    ...(size !== undefined && { "content-length": String(size) }),
+  }
+  return askShort(connection, { method: "PUT", path, body, headers }, schema, {
+    signal,
+    deadlineMs,
+  })
 }
 
 /** Bytes are sent as base64, whether they are text or not. */

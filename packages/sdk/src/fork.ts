@@ -3,6 +3,7 @@ import { ForkLine, type ForkProgress } from "@berth/protocol/sandboxes"
 import { type CallOptions, type Connection, parseJson, stream } from "./call.ts"
 import { readLines } from "./lines.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
+import { limitSilence } from "./silence.ts"
 
 export interface ForkOptions extends CallOptions {
   /** Called with the progress. */
@@ -20,16 +21,12 @@ export const fork = async (
   to: string,
   { onProgress, signal, deadlineMs = SILENCE_MS }: ForkOptions = {},
 ): Promise<Extract<ForkLine, { type: "forked" }>> => {
-  const silent = new AbortController()
-  const wait = () => setTimeout(() => silent.abort(), deadlineMs)
-  let timer = wait()
-  const either = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])])
+  const silence = limitSilence(deadlineMs, signal)
   try {
     const ask = { method: "POST", path, json: { to } } as const
-    const lines = readLines(await stream(connection, ask, { signal: either, deadlineMs }))
+    const lines = readLines(await stream(connection, ask, { signal: silence.signal, deadlineMs }))
     for await (const text of lines) {
-      clearTimeout(timer)
-      timer = wait()
+      silence.heard()
       const { data: line } = ForkLine.safeParse(parseJson(text))
       if (line === undefined) throw notBerth(connection.url, 200)
       if (line.type === "forked") return line
@@ -40,13 +37,13 @@ export const fork = async (
     if (thrown instanceof BerthError && thrown.code !== "cancelled") throw thrown
     if (signal?.aborted)
       throw new BerthError("cancelled", "the fork was cancelled", { cause: thrown })
-    if (silent.signal.aborted) {
+    if (silence.isExceeded()) {
       const message = `the server at ${connection.url} said nothing for ${deadlineMs} ms`
       throw new BerthError("deadline.exceeded", message, { details: { deadlineMs }, cause: thrown })
     }
     throw cutOff(connection, thrown)
   } finally {
-    clearTimeout(timer)
+    silence.end()
   }
   throw cutOff(connection, undefined)
 }

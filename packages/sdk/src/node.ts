@@ -7,6 +7,7 @@ import {
   clientOf,
   createClient as createClientAt,
 } from "./client.ts"
+import { nodeFetch } from "./node-fetch.ts"
 
 /*
  * The package as Node loads it. In browsers it is `client.ts`, which cannot look for a server.
@@ -18,8 +19,10 @@ export type { Client, ClientOptions, CommonOptions, ReconcileOptions } from "./c
  * Creates a client. Without a URL, it is one of this machine's server, which is found as the command `berth` finds it;
  * a starting server is waited for.
  */
-export const createClient = (options: ClientOptions | CommonOptions = {}): Client =>
-  "url" in options ? createClientAt(options) : createLocalClient(options)
+export const createClient = (options: ClientOptions | CommonOptions = {}): Client => {
+  const onNode = { fetch: nodeFetch, ...options }
+  return "url" in onNode ? createClientAt(onNode) : createLocalClient(onNode)
+}
 
 const createLocalClient = (options: CommonOptions): Client => {
   const loaded = configHere({ flags: {} })

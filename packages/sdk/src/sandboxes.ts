@@ -58,7 +58,7 @@ export interface Sandbox {
    */
   makeRoom(options?: CallOptions): Promise<SandboxView>
   /** Gives the files of a quarantined sandbox back to its workspace: the next use starts it again. */
-  adopt(options?: CallOptions): Promise<SandboxView>
+  recover(options?: CallOptions): Promise<SandboxView>
   /** Removes the sandbox with its workspace's files. Refused while somebody uses it, unless forced. */
   remove(options?: EndOptions): Promise<void>
 }
@@ -184,8 +184,8 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
       const ask = { method: "POST", path: place.at("/make-room") } as const
       return call(connection, ask, SandboxView, { deadlineMs: END_DEADLINE_MS, ...options })
     },
-    adopt: (options) => {
-      const ask = { method: "POST", path: place.at("/adopt") } as const
+    recover: (options) => {
+      const ask = { method: "POST", path: place.at("/recover") } as const
       return call(connection, ask, SandboxView, { deadlineMs: END_DEADLINE_MS, ...options })
     },
     remove: ({ force = false, ...options } = {}) => {

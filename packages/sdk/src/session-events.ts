@@ -1,8 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
 import { Event } from "@berth/protocol/event"
 import { type Connection, parseJson, stream } from "./call.ts"
-import { readLines } from "./lines.ts"
+import { readEventStream } from "./event-stream.ts"
+import { cancelled, pause } from "./pause.ts"
 import { notBerth } from "./reply-error.ts"
+import { limitSilence } from "./silence.ts"
 
 export interface EventsOptions {
   /** The number of the last known event; without it, all events are read. */
@@ -54,27 +56,17 @@ const connect = async function* (
   after: number,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Event> {
-  const silent = new AbortController()
-  const both = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])])
-  const watch = () => setTimeout(() => silent.abort(), LONGEST_SILENCE_MS)
+  const silence = limitSilence(LONGEST_SILENCE_MS, signal)
   const ask = { path, headers: { "last-event-id": String(after) } }
-  const bytes = await stream(connection, ask, { signal: both })
-  let timer = watch()
-  let data = ""
   try {
-    for await (const line of readLines(bytes)) {
-      clearTimeout(timer)
-      timer = watch()
-      if (line.startsWith("data: ")) data = line.slice("data: ".length)
-      // Only the empty line completes an event: a connection may end within a line.
-      if (line !== "" || data === "") continue
+    const bytes = await stream(connection, ask, { signal: silence.signal })
+    for await (const data of readEventStream(bytes, silence.heard)) {
       const event = Event.safeParse(parseJson(data))
       if (!event.success) throw notBerth(connection.url, 200)
-      data = ""
       yield event.data
     }
   } finally {
-    clearTimeout(timer)
+    silence.end()
   }
 }
 
@@ -96,20 +88,3 @@ const failureOf = (
   const message = `the connection to the server at ${url} broke`
   return new BerthError("server.unreachable", message, { details: { url }, cause: thrown })
 }
-
-const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
-  new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(cancelled())
-    const onAbort = () => {
-      clearTimeout(timer)
-      reject(cancelled())
-    }
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort)
-      resolve()
-    }, ms)
-    signal?.addEventListener("abort", onAbort, { once: true })
-  })
-
-const cancelled = (cause?: unknown): BerthError =>
-  new BerthError("cancelled", "the call was cancelled", { cause })

@@ -6,6 +6,7 @@ import {
   SUBPROTOCOL,
 } from "@berth/protocol/sandboxes"
 import { type CallOptions, type Connection, parseJson, within } from "./call.ts"
+import { cancelled } from "./pause.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
 
 /** Frames that may wait to be read before the other side is held up, where the platform can do that. */
@@ -179,5 +180,3 @@ const refusalIn = (frame: string): BerthError | undefined => {
   const parsed = SocketRefusal.safeParse(parseJson(frame))
   return parsed.success ? errorOf(parsed.data.error) : undefined
 }
-
-const cancelled = (): BerthError => new BerthError("cancelled", "the call was cancelled")

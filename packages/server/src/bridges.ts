@@ -14,5 +14,5 @@ export const bridges: Bridges = {
     putToSandbox({ address: { path }, token, path: target, body }, signal),
   left: readLeft,
   trace: readTrace,
-  activity: (link, change, signal) => readActivity(link, change ?? {}, signal),
+  activity: (shared, change, signal) => readActivity(shared, change ?? {}, signal),
 }

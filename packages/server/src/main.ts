@@ -30,9 +30,9 @@ import type { BackendChoice } from "./open-backend.ts"
 import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
-import type { OptionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import { currentToolbox } from "./toolbox/current.ts"
+import type { OptionalAgent } from "./toolbox/inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
@@ -130,7 +130,8 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       apiPort: Number(new URL(url).port),
       toolbox: (signal) =>
         currentToolbox({
-          build: async (call, agent) => await (await toolboxes(options)).build(call, agent),
+          build: async (call, agent) => await (await toolboxes(options)).ensure(call, agent),
+          collect: async (keep, given) => await (await toolboxes(options)).collect(keep, given),
           log,
           signal,
         }),
@@ -204,6 +205,10 @@ export interface HostToolboxes {
    * one, unless it is there; removes unused ones. An agent that is not installed yet is installed.
    */
   build(call: BuildCall, agent?: OptionalAgent): Promise<BuiltToolbox>
+  /** Like `build`, and removes nothing. */
+  ensure(call: BuildCall, agent?: OptionalAgent): Promise<BuiltToolbox>
+  /** Removes the toolboxes that nobody uses, except these and the current ones. */
+  collect(keep: readonly ToolboxId[], signal: AbortSignal): Promise<ToolboxId[]>
   /** Compares one toolbox, or each, with its build. */
   verify(id: ToolboxId | undefined, signal: AbortSignal): Promise<ToolboxReport[]>
 }
@@ -221,16 +226,24 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
   const arch = process.arch === "arm64" ? "arm64" : "x64"
   const root = join(dataDir, "toolbox")
   const store = openToolboxes({ root, arch })
+  const place = { root: join(dataDir, "agents"), from: import.meta.dirname }
+  const variants = openVariants({ arch, place, environment: process.env })
+  const ensure: HostToolboxes["ensure"] = async (call, agent) => {
+    ensureDataDirectory(dataDir)
+    return await store.build(await variants.inputs(agent, call), call)
+  }
+  const collect: HostToolboxes["collect"] = async (keep, signal) => {
+    const current = await store.present(await variants.installed(signal), { signal })
+    // Toolboxes of older versions are removed with the last sandbox that has them.
+    return await store.collect(new Set([...keep, ...current, ...(await mountedToolboxes())]))
+  }
   return {
     list: (signal) => store.list({ signal }),
+    ensure,
+    collect,
     build: async (call, agent) => {
-      ensureDataDirectory(dataDir)
-      const place = { root: join(dataDir, "agents"), from: import.meta.dirname }
-      const variants = openVariants({ arch, place, environment: process.env })
-      const built = await store.build(await variants.inputs(agent, call), call)
-      // Toolboxes of older versions are removed with the last sandbox that has them.
-      const current = await store.present(await variants.installed(call.signal), call)
-      await store.collect(new Set([built.id, ...current, ...(await mountedToolboxes())]))
+      const built = await ensure(call, agent)
+      await collect([built.id], call.signal)
       return built
     },
     verify: async (id, signal) => {
@@ -301,16 +314,17 @@ export interface HostBoots {
 export const boots = async (options: HostOptions): Promise<HostBoots> => {
   const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
-  const [{ findLinks }, { readTrace }] = await Promise.all([
-    import("./sandboxes/state/links.ts"),
+  const [{ findSharedDirectories }, { foundPlaceOfShared }, { readTrace }] = await Promise.all([
+    import("./sandboxes/state/shared-directories.ts"),
+    import("./sandboxes/state/shared-place.ts"),
     import("./bridge/read-trace.ts"),
   ])
-  const links = findLinks(join(dataDir, "links"))
+  const found = findSharedDirectories(foundPlaceOfShared(dataDir))
   return {
     trace: async (sandbox, signal) => {
-      const wanted = sandbox ?? (await links.latest())
-      const link = wanted && (await links.find(wanted))
-      if (link !== undefined) return await readTrace(link, signal)
+      const wanted = sandbox ?? (await found.latest())
+      const shared = wanted && (await found.find(wanted))
+      if (shared !== undefined) return await readTrace(shared, signal)
       const which = wanted === undefined ? "no sandbox" : `no sandbox ${wanted}`
       throw new BerthError("not_found", `there is ${which} in ${dataDir}`, { details: { dataDir } })
     },

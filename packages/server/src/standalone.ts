@@ -14,11 +14,11 @@ import type { Secrets } from "./logging/secrets.ts"
 import { type BackendChoice, openBackend } from "./open-backend.ts"
 import { DEFAULT_POLICY } from "./sandboxes/deciding/policy.ts"
 import type { DiskParts } from "./sandboxes/disk/open.ts"
-import { hearing } from "./sandboxes/keeping/heard.ts"
+import { rememberEvents } from "./sandboxes/keeping/event-memory.ts"
 import { openSandboxes, type Sandboxes } from "./sandboxes/sandboxes.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
-import { openLinks } from "./sandboxes/state/links.ts"
 import { openRecords } from "./sandboxes/state/records.ts"
+import { openSharedDirectories } from "./sandboxes/state/shared-directories.ts"
 import { openStored } from "./sessions/stored.ts"
 import { openStore } from "./store/open.ts"
 import type { Toolbox } from "./toolbox/store.ts"
@@ -26,8 +26,8 @@ import type { Toolbox } from "./toolbox/store.ts"
 export interface StandaloneOptions {
   /** The directory for the backend's files. */
   readonly dataDir: string
-  /** The directory for the links to sandboxes. */
-  readonly links: string
+  /** The place of the directories that sandboxes share with the server. */
+  readonly shared: string
   /** Default: embedded. */
   readonly backend?: BackendChoice
   readonly toolbox: Pick<Toolbox, "id" | "directory">
@@ -65,7 +65,7 @@ export interface StandaloneSandbox {
 }
 
 export const openStandalone = async (
-  { dataDir, links: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
+  { dataDir, shared: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
   const { toolbox, log, secrets, environment, keys = NO_KEYS, disk } = rest
@@ -74,7 +74,7 @@ export const openStandalone = async (
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
-  const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
+  const { events, memoryOf } = rememberEvents(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
     backend,
     layers,
@@ -89,7 +89,7 @@ export const openStandalone = async (
     at: () => {},
     shortage: async () => undefined,
     ...(disk && { disk }),
-    links: openLinks({ root, owner: backend.idBase }),
+    sharedDirectories: openSharedDirectories({ root, owner: backend.idBase }),
     records: openRecords(root),
     bridges,
     events,
@@ -111,29 +111,29 @@ export const openStandalone = async (
   const start = async (workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> => {
     const own = alone(workspace)
     const { sandbox: id } = await sandboxes.up(own, { mode }, signal)
-    const kept = sandboxes.kept(id)
-    const heard = heardOf(id)
+    const connection = sandboxes.kept(id)
+    const memory = memoryOf(id)
     void sandboxes.gone(id, signal).then(
-      () => heard.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
+      () => memory.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
       () => {},
     )
     const session = newId.session()
     const sandbox: StandaloneSandbox = {
       id,
       get events() {
-        return heard.events
+        return memory.events
       },
-      until: (holds) => heard.until(holds),
+      until: (holds) => memory.until(holds),
       trace: () => sandboxes.trace(id, signal),
       prompt: async (text) => {
         const prompt = newId.prompt()
-        await kept.startPrompt({ prompt, session, text })
-        const end = await heard.until(
+        await connection.startPrompt({ prompt, session, text })
+        const end = await memory.until(
           (body) => body.type === "prompt.state" && body.prompt === prompt && isOver(body.state),
         )
         const { state, reason } = end as Extract<EventBody, { type: "prompt.state" }>
         const result = { state, ...(reason !== undefined && { reason }) } as PromptResult
-        const output = heard.events
+        const output = memory.events
           .map(({ body }) =>
             body.type === "message.delta" && body.prompt === prompt ? body.text : "",
           )

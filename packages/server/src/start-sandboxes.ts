@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import { backoffMs } from "./host/backoff.ts"
 import { openShortage } from "./host/shortage.ts"
 import type { Keys } from "./keys/keys.ts"
 import type { Layers } from "./layers/layers.ts"
@@ -14,6 +15,7 @@ import type { DiskParts } from "./sandboxes/disk/open.ts"
 import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
 import type { SandboxesParts } from "./sandboxes/rooms.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
+import { moveEarlierShared, placeOfShared } from "./sandboxes/state/shared-place.ts"
 import type { Stored } from "./sessions/stored.ts"
 import type { Store } from "./store/open.ts"
 
@@ -38,8 +40,10 @@ export interface SandboxesStart extends BackendStart {
 }
 
 /** Engines start within seconds of the server, or a person starts them. */
-const FIRST_RETRY_MS = 500
-const LONGEST_RETRY_MS = 30_000
+const RETRY = { firstMs: 500, mostMs: 30_000 }
+
+/** The files of sandboxes that nobody uses are repaired when the server has answered its first requests. */
+const REPAIR_AFTER_MS = 2_000
 
 /**
  * Opens the backend, repairs what a crash left and takes up running sandboxes, while the API answers already. A host
@@ -58,6 +62,8 @@ export const startSandboxes = (start: SandboxesStart) => {
     for (const close of closing) await close()
   }
   const openOnce = async (note: (fields: OperationFields) => void) => {
+    // The backend finds the shared directories of running sandboxes at their place.
+    moveEarlierShared(dataDir)
     const [backend, { bridges }, { openSandboxes }, { openSessions }, { openStored }] =
       await Promise.all([
         openBackend(start, signal),
@@ -73,22 +79,32 @@ export const startSandboxes = (start: SandboxesStart) => {
         "recovering a sandbox failed; it is tried again",
       )
     note({ backend: backend.name })
-    const [{ openLayers }, { openEndProcesses }, { openListerOf }, { openLinks }, { openRecords }] =
-      await Promise.all([
-        import("./layers/open.ts"),
-        import("./sandboxes/requests/end-processes.ts"),
-        import("./sandboxes/state/groups.ts"),
-        import("./sandboxes/state/links.ts"),
-        import("./sandboxes/state/records.ts"),
-      ])
-    const layers = await openLayers({
+    const [
+      { openLayers },
+      { repairedFirst },
+      { openEndProcesses },
+      { openListerOf },
+      { openSharedDirectories },
+      { openRecords },
+    ] = await Promise.all([
+      import("./layers/open.ts"),
+      import("./layers/repaired.ts"),
+      import("./sandboxes/requests/end-processes.ts"),
+      import("./sandboxes/state/groups.ts"),
+      import("./sandboxes/state/shared-directories.ts"),
+      import("./sandboxes/state/records.ts"),
+    ])
+    const opened = await openLayers({
       root: join(dataDir, "layers"),
       idBase: backend.idBase,
       ...(start.at && { at: start.at }),
     })
+    await resumeFrozen(opened, backend, signal)
+    const layers = repairedFirst(opened, () =>
+      operation(log, "layers.repair", {}, (note) => repairLayers(opened, backend, note, signal)),
+    )
     closeSandboxes = layers.close
-    note(await repairLayers(layers, backend, signal))
-    const root = join(dataDir, "links")
+    const root = placeOfShared(dataDir)
     const logsDir = join(dataDir, "logs")
     const stored = openStored({
       store: start.store,
@@ -111,7 +127,7 @@ export const startSandboxes = (start: SandboxesStart) => {
       shortage: openShortage(dataDir),
       apiPort: start.apiPort,
       ...(start.disk && { disk: start.disk }),
-      links: openLinks({ root, owner: backend.idBase }),
+      sharedDirectories: openSharedDirectories({ root, owner: backend.idBase }),
       records: openRecords(root),
       bridges,
       events: stored.events,
@@ -122,6 +138,9 @@ export const startSandboxes = (start: SandboxesStart) => {
       await layers.close()
     }
     await sandboxes.adopt(signal)
+    // What a crash left is repaired soon, too, if nothing uses the files.
+    const repair = () => void layers.repaired().catch(() => {})
+    setTimeout(repair, REPAIR_AFTER_MS).unref()
     const sessions = await openSessions({
       stored,
       sandboxes,
@@ -164,11 +183,11 @@ export const startSandboxes = (start: SandboxesStart) => {
   let opened = open()
   /** Opens again after a failure: an engine may come up after the server. Until then, requests get the last failure. */
   const reopen = async () => {
-    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+    for (let failures = 1; ; failures += 1) {
       const failure = await opened.then(() => undefined, errorOf)
       if (failure === undefined || failure.retry === "never" || isLacking(failure)) return
       await closeAll()
-      await pause(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      await pause(backoffMs(failures, RETRY), undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
       const next = open()
       await next.catch(() => {})
@@ -192,15 +211,29 @@ export const startSandboxes = (start: SandboxesStart) => {
 const errorOf = (thrown: unknown): BerthError | undefined =>
   thrown instanceof BerthError ? thrown : undefined
 
-/** Finishes what a crash cut short of the workspaces' files, and resumes sandboxes that it left frozen. */
-const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
-  const isAlive = async (sandbox: SandboxId) => {
-    const state = (await backend.inspect(sandbox, { signal }))?.state
-    return state !== undefined && state !== "exited"
-  }
-  const found = await layers.verify({ signal, isAlive, trees: false, wait: false })
-  for (const sandbox of found.perhapsFrozen) {
-    if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
-  }
-  return { layersRepaired: found.repairs.length, layersDamaged: found.problems.length }
+const isAlive = async (backend: Backend, sandbox: SandboxId, signal: AbortSignal) => {
+  const state = (await backend.inspect(sandbox, { signal }))?.state
+  return state !== undefined && state !== "exited"
+}
+
+/** Resumes sandboxes that an interrupted snapshot left frozen, before anything asks whether they are paused. */
+const resumeFrozen = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
+  for (const sandbox of await layers.perhapsFrozen())
+    if (await isAlive(backend, sandbox, signal)) await backend.resume(sandbox, { signal })
+}
+
+/** Finishes what a crash cut short of the workspaces' files. */
+const repairLayers = async (
+  layers: Layers,
+  backend: Backend,
+  note: (fields: OperationFields) => void,
+  signal: AbortSignal,
+) => {
+  const found = await layers.verify({
+    signal,
+    isAlive: (sandbox) => isAlive(backend, sandbox, signal),
+    trees: false,
+    wait: false,
+  })
+  note({ layersRepaired: found.repairs.length, layersDamaged: found.problems.length })
 }

@@ -1,6 +1,6 @@
 import { CERTIFICATES_TARGET } from "@berth/protocol/certificates"
 import { AGENT_USER, TOOLBOX_TARGET, WORKSPACE_TARGET } from "@berth/protocol/inside"
-import { LINK_PORT_VARIABLE, LINK_TARGET } from "@berth/protocol/link"
+import { SHARED_TARGET, SUPERVISOR_PORT_VARIABLE } from "@berth/protocol/shared-directory"
 import { CREDENTIALS_SOCKET } from "./bridge/git-environment.ts"
 import { run } from "./run.ts"
 
@@ -9,8 +9,8 @@ const LOGS = "/run/berth-logs"
 
 const { home } = AGENT_USER
 run({
-  link: LINK_TARGET,
-  port: Number(process.env[LINK_PORT_VARIABLE] ?? 0),
+  shared: SHARED_TARGET,
+  port: Number(process.env[SUPERVISOR_PORT_VARIABLE] ?? 0),
   places: { workspace: WORKSPACE_TARGET, home, toolbox: TOOLBOX_TARGET, logs: LOGS },
   credentials: CREDENTIALS_SOCKET,
   certificates: CERTIFICATES_TARGET,

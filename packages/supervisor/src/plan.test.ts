@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { checkPlan } from "./check-plan.ts"
 import { readPlan } from "./plan.ts"
 
 const PLAN = BootPlan.parse({
@@ -32,7 +33,7 @@ const read = (text: string) => {
   onTestFinished(() => rmSync(directory, { recursive: true }))
   const path = join(directory, "plan.json")
   writeFileSync(path, text)
-  return readPlan(path)
+  return checkPlan(readPlan(path), path)
 }
 
 /** Every value in the plan with the path to it. */
@@ -90,7 +91,7 @@ describe("a plan", () => {
     for (const path of objects) {
       const wrong = changed([...path, "surprise"], (at) => Object.assign(at, { surprise: 1 }))
       expect(() => read(JSON.stringify(wrong)), path.join(".")).toThrow(
-        /surprise is unknown|no known form/,
+        /surprise is unknown|no known form|must be/,
       )
     }
   })

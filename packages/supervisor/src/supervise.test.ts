@@ -5,7 +5,7 @@ import { BootTrace } from "@berth/protocol/boot"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { Event } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { furtherCases } from "@berth/testing/further-cases"
 import { sampled } from "@berth/testing/sampled"
 import { describe, expect, it } from "vitest"
@@ -53,8 +53,8 @@ const stepStarted = (client: Client, step: string) =>
   )
 const heard = (client: Client, type: string) =>
   client.until(() => types(client).includes(type as never))
-const leftTrace = ({ link }: Made) =>
-  BootTrace.parse(JSON.parse(readFileSync(join(link, LINK.trace), "utf8")))
+const leftTrace = ({ shared }: Made) =>
+  BootTrace.parse(JSON.parse(readFileSync(join(shared, SHARED.trace), "utf8")))
 /** Ends a supervisor that stays up because its boot failed. */
 const stopFailed = async (started: Started, client?: Client) => {
   await started.answers()
@@ -503,7 +503,7 @@ describe("a supervisor", () => {
     const started = start({ repos, mode: "build" }, made)
     await started.answers()
     const state = () => leftTrace(made).steps.find(({ name }) => name === "setup-hook")?.state
-    await expect.poll(() => existsSync(join(made.link, LINK.trace)) && state()).toBe("running")
+    await expect.poll(() => existsSync(join(made.shared, SHARED.trace)) && state()).toBe("running")
     process.kill(childOf(started.child.pid ?? 0), "SIGKILL")
     await started.ended
     expect([state(), leftTrace(made).outcome]).toEqual(["running", "running"])
@@ -528,7 +528,7 @@ describe("a supervisor", () => {
 
   it("[R2.9] does not become ready without a journal", async () => {
     const made = makePlaces()
-    writeFileSync(join(made.link, LINK.journal), "in the way")
+    writeFileSync(join(made.shared, SHARED.journal), "in the way")
     const started = start({}, made)
     expect(await started.ended).toMatchObject({ status: 1 })
     expect(leftTrace(made)).toMatchObject({ outcome: "failed", ending: { step: "bridge" } })

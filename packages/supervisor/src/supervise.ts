@@ -1,13 +1,13 @@
 import { join } from "node:path"
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import type { Inside } from "./bridge/inside.ts"
 import type { ListenAddress } from "./bridge/listen.ts"
 import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
 import { readPlan } from "./plan.ts"
 import { pause } from "./processes/clock.ts"
-import type { SandboxParts, Standing } from "./tend.ts"
+import type { SandboxParts, Standing } from "./tend/options.ts"
 
 export interface SuperviseOptions extends SandboxParts {
   /** A port to serve on beside the socket, for a server that cannot reach the socket; 0: none. */
@@ -25,10 +25,10 @@ const FIRST_ANSWER_MS = 2
  * then loads the rest. Resolves with the exit status, when nothing runs any more.
  */
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
-  const { clock, link, port, stop, onFault } = options
+  const { clock, shared, port, stop, onFault } = options
   const startedAt = new Date()
-  const plan = readPlan(join(link, LINK.plan))
-  const token = readToken(join(link, LINK.token))
+  const plan = readPlan(join(shared, SHARED.plan))
+  const token = readToken(join(shared, SHARED.token))
   const standing: Standing = {
     ready: false,
     promptCount: () => 0,
@@ -36,7 +36,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   }
   const { promise: inside, resolve: open } = Promise.withResolvers<Inside>()
   const bridge = serveBridge({
-    listen: listenOn(link, port),
+    listen: listenOn(shared, port),
     token,
     sandbox: plan.sandbox,
     health: () => ({ ready: standing.ready, prompts: standing.promptCount() }),
@@ -60,8 +60,8 @@ const answerArrived = async (): Promise<void> => {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-const listenOn = (link: string, port: number): ListenAddress[] => [
-  { path: join(link, LINK.socket) },
+const listenOn = (shared: string, port: number): ListenAddress[] => [
+  { path: join(shared, SHARED.socket) },
   ...(port === 0 ? [] : [{ host: "0.0.0.0", port }]),
 ]
 

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 
-export const ASK_EVERY_MS = 10
+export const QUERY_EVERY_MS = 10
 
 /** The time of one answer. */
 export interface HealthSample {
@@ -14,18 +14,18 @@ export interface HealthSample {
   readonly computedMs: number
 }
 
-/** Asks for the health of a server from a separate process, so that this one does not hold it up. */
-export const openHealthAsker = (url: string, serverPid: number) => {
-  const program = new URL("health-asker.ts", import.meta.url).pathname
+/** Queries the health of a server from a separate process, so that this one does not hold it up. */
+export const openHealthQueries = (url: string, serverPid: number) => {
+  const program = new URL("health-queries.ts", import.meta.url).pathname
   const args = ["--conditions=source", program, `${url}/v1/health`, String(serverPid)]
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] })
   const lines = createInterface({ input: child.stdout })
   return {
-    ask: async (forMs: number): Promise<readonly HealthSample[]> => {
+    query: async (forMs: number): Promise<readonly HealthSample[]> => {
       child.stdin.write(`${forMs}\n`)
       const [line] = await Promise.race([once(lines, "line"), once(child, "exit").then(() => [])])
       if (line === undefined)
-        throw new Error("the program that asks for the server's health has ended")
+        throw new Error("the program that queries the server's health has ended")
       return JSON.parse(line)
     },
     close: async () => {

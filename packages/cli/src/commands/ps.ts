@@ -5,9 +5,9 @@ import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { sayAsk } from "../say-ask.ts"
 import { sayDuration } from "../say-duration.ts"
+import { sayUse } from "../say-use.ts"
 import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
-import { usersOf } from "../users.ts"
 
 const HELP = `
 Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and why it is halted, what its agent
@@ -56,7 +56,7 @@ const cellsOf = (
   const [ask] = asking?.asks ?? []
   const answer = ask?.kind === "permission" ? "--allow" : '"the answer"'
   const asks = ask && `${sayAsk(ask)} (berth answer ${asking?.id} ${answer})`
-  const users = usersOf(leases)
+  const users = sayUse(leases)
   const failed = phase === "failed" && [boot?.ending?.reason, users].filter(Boolean).join("; ")
   const waiting = sessions.find(
     ({ workspace, waitsFor }) => workspace === identity.workspace && waitsFor !== null,

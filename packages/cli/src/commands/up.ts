@@ -1,5 +1,8 @@
 import { BerthError } from "@berth/protocol/errors"
+import type { SandboxView } from "@berth/protocol/sandboxes"
 import { directoryOfRepo, type WorkspaceSpecInput } from "@berth/protocol/workspace"
+import type { Client } from "@berth/sdk/client"
+import type { Sandbox } from "@berth/sdk/sandboxes"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { orReplace } from "../or-replace.ts"
@@ -7,7 +10,7 @@ import { preparingLine } from "../preparing-line.ts"
 import { repoHere } from "../repo-here.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
-import { printable } from "../terminal.ts"
+import { printable, type Terminal } from "../terminal.ts"
 import { bringUncommitted, countUncommitted, sayUncommitted } from "../uncommitted.ts"
 import {
   addWorkspaceFlags,
@@ -40,74 +43,152 @@ Examples:
   berth up https://example.com/app.git --ref main --name app
   box=$(berth up ./app) && berth exec "$box" -- npm test; berth rm "$box"`
 
-export const define: DefineCommand = async (command, { out, err, isScreen }) => {
+export const define: DefineCommand = async (command, terminal) => {
   command
     .description("Makes a sandbox and waits until it is ready.")
     .argument("[repo]", "a path or a URL")
-    .option("--name <slug>", "what the workspace is called; default: as the repo's directory")
-    .option("--empty", "begin without a repo, also where one stands in one")
+    .option("--name <slug>", "the workspace's name; default: the name of the repo's directory")
+    .option("--empty", "begin without a repo, also inside of one")
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
-    .option("--dirty", "bring what is not committed in the repo on this machine, too")
-    .option("--replace", "in the place of a workspace of that name that is for another repo")
-    .option("--retry", "boot again where the last boot failed, on the files that are there")
-    .option("--no-wait", "do not wait until it is ready")
-    .option("--json", "write what the server says of it")
+    .option("--dirty", "bring uncommitted changes of the repo on this machine, too")
+    .option("--replace", "replace a workspace of that name that is for another repo")
+    .option("--retry", "boot again after a failed boot, on the files that are there")
+    .option("--no-wait", "do not wait until the sandbox is ready")
+    .option("--json", "write the server's view of the sandbox")
     .addHelpText("after", HELP)
   addWorkspaceFlags(command)
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
-    const { flags, others } = workspaceFlags(options)
-    const { name, ref, wait, json, dirty = false, replace = false, ...rest } = others
-    const { empty = false, retry = false, ...host } = rest
-    if (empty && repo !== undefined)
-      throw new BerthError(
-        "input.usage",
-        "--empty is for a sandbox without a repo, and one is named",
-      )
-    const workspace = workspaceOf(empty ? undefined : (repo ?? repoHere()), { name, ref }, flags)
-    const local = localRepoOf(workspace)
-    if (dirty && (local === undefined || !wait))
-      throw new BerthError(
-        "input.usage",
-        "--dirty is for a repo of this machine at its own HEAD, and waits until the sandbox is ready",
-      )
-    const client = await connect(host)
-    await cancelledBySignal(async (signal) => {
-      const startedMs = performance.now()
-      const said = new Set<string>()
-      const preparing = preparingLine({ err, isScreen })
-      const onWait = (reason: string) => {
-        preparing.end()
-        if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
-        said.add(reason)
-      }
-      const sandbox = await orReplace(
-        replace,
-        (replace) =>
-          client.sandboxes.create(
-            { workspace, replace, retry },
-            { signal, onWait, onPreparing: preparing.show },
-          ),
-        signal,
-      ).finally(preparing.end)
-      const view = wait ? await sandbox.ready({ signal, onWait }) : await sandbox.get({ signal })
-      // The sandbox is ready in any case: if the boot cannot be read, there is nothing to add.
-      const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined
-      const booted = boot?.warnings.map(({ message }) => message) ?? []
-      for (const message of [...view.warnings, ...booted]) err(printable(`warning: ${message}\n`))
-      if (local !== undefined && dirty) await bringUncommitted(sandbox, local, signal)
-      if (local !== undefined && !dirty) {
-        const count = await countUncommitted(local.repo, signal).catch(() => 0)
-        if (count > 0) err(`${sayUncommitted(count)}\n`)
-      }
-      const tookMs = Math.round(performance.now() - startedMs)
-      if (json) out(toJson(view))
-      else {
-        out(`${sandbox.id}\n`)
-        err(`${view.identity.workspace} is ${view.phase} after ${tookMs} ms\n`)
-      }
-    })
+    const wanted = wantedOf(repo, options)
+    const client = await connect(wanted.host)
+    await cancelledBySignal((signal) => up(client, wanted, { terminal, signal }))
   })
+}
+
+/** The command line, checked. */
+interface Wanted {
+  readonly workspace: WorkspaceSpecInput
+  /** The repo of this machine, if the sandbox gets it at its own HEAD. */
+  readonly local: ReturnType<typeof localRepoOf>
+  readonly dirty: boolean
+  readonly replace: boolean
+  readonly retry: boolean
+  readonly wait: boolean
+  readonly json: boolean
+  /** The flags by which the server is found. */
+  readonly host: Readonly<Record<string, unknown>>
+}
+
+interface Options extends WorkspaceFlags {
+  readonly name?: string
+  readonly empty?: boolean
+  readonly ref?: string
+  readonly dirty?: boolean
+  readonly replace?: boolean
+  readonly retry?: boolean
+  readonly wait: boolean
+  readonly json?: boolean
+}
+
+const wantedOf = (repo: string | undefined, options: Options): Wanted => {
+  const { flags, others } = workspaceFlags(options)
+  const { name, ref, wait, json = false, dirty = false, replace = false, ...rest } = others
+  const { empty = false, retry = false, ...host } = rest
+  if (empty && repo !== undefined)
+    throw new BerthError("input.usage", "--empty is for a sandbox without a repo, and one is named")
+  const workspace = workspaceOf(empty ? undefined : (repo ?? repoHere()), { name, ref }, flags)
+  const local = localRepoOf(workspace)
+  if (dirty && (local === undefined || !wait))
+    throw new BerthError(
+      "input.usage",
+      "--dirty is for a repo of this machine at its own HEAD, and waits until the sandbox is ready",
+    )
+  return { workspace, local, dirty, replace, retry, wait, json, host }
+}
+
+interface Run {
+  readonly terminal: Terminal
+  readonly signal: AbortSignal
+}
+
+const up = async (client: Client, wanted: Wanted, run: Run): Promise<void> => {
+  const { out, err } = run.terminal
+  const startedMs = performance.now()
+  const onWait = sayOnce(err)
+  const sandbox = await create(client, wanted, { ...run, onWait })
+  const view = await settle(sandbox, wanted, { ...run, onWait })
+  await bringLocal(sandbox, wanted, run)
+  const tookMs = Math.round(performance.now() - startedMs)
+  if (wanted.json) out(toJson(view))
+  else {
+    out(`${sandbox.id}\n`)
+    err(`${view.identity.workspace} is ${view.phase} after ${tookMs} ms\n`)
+  }
+}
+
+/** Says each reason for a wait once. */
+const sayOnce = (err: Terminal["err"]) => {
+  const said = new Set<string>()
+  return (reason: string) => {
+    if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
+    said.add(reason)
+  }
+}
+
+interface Waiting extends Run {
+  readonly onWait: (reason: string) => void
+}
+
+const create = async (
+  client: Client,
+  { workspace, replace, retry }: Wanted,
+  { terminal, signal, onWait }: Waiting,
+): Promise<Sandbox> => {
+  const preparing = preparingLine(terminal)
+  const options = {
+    signal,
+    onPreparing: preparing.show,
+    onWait: (reason: string) => {
+      preparing.end()
+      onWait(reason)
+    },
+  }
+  try {
+    return await orReplace(
+      replace,
+      (replace) => client.sandboxes.create({ workspace, replace, retry }, options),
+      signal,
+    )
+  } finally {
+    preparing.end()
+  }
+}
+
+/** Waits for the sandbox, unless told not to, and writes its warnings. */
+const settle = async (
+  sandbox: Sandbox,
+  { wait }: Wanted,
+  { terminal, signal, onWait }: Waiting,
+): Promise<SandboxView> => {
+  const view = wait ? await sandbox.ready({ signal, onWait }) : await sandbox.get({ signal })
+  // The sandbox is ready in any case: if the boot cannot be read, there is nothing to add.
+  const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined
+  const booted = boot?.warnings.map(({ message }) => message) ?? []
+  for (const message of [...view.warnings, ...booted])
+    terminal.err(printable(`warning: ${message}\n`))
+  return view
+}
+
+/** Brings uncommitted changes of the local repo, or says that there are some. */
+const bringLocal = async (
+  sandbox: Sandbox,
+  { local, dirty }: Wanted,
+  { terminal, signal }: Run,
+): Promise<void> => {
+  if (local === undefined) return
+  if (dirty) return await bringUncommitted(sandbox, local, signal)
+  const count = await countUncommitted(local.repo, signal).catch(() => 0)
+  if (count > 0) terminal.err(`${sayUncommitted(count)}\n`)
 }
 
 /** The local repo, if it comes as it is: with a ref it would be in another state than its files. */
@@ -120,7 +201,7 @@ const localRepoOf = ({ repos = [] }: WorkspaceSpecInput) => {
 
 const workspaceOf = (
   repo: string | undefined,
-  { name, ref }: { readonly name?: string; readonly ref?: string },
+  { name, ref }: { readonly name?: string | undefined; readonly ref?: string | undefined },
   flags: WorkspaceFlags,
 ): WorkspaceSpecInput => {
   if (repo === undefined && ref !== undefined)

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net"
 import type { FileEntry } from "@berth/protocol/files"
 import { paddingOf, TAR, writeHeader } from "@berth/protocol/tar-header"
 import { createClient } from "@berth/sdk/client"
+import { nodeFetch } from "@berth/sdk/node-fetch"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { onTestFinished } from "vitest"
 
@@ -54,7 +55,7 @@ export const playFiles = async (played: PlayedFiles): Promise<Sandbox> => {
     server.close()
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return createClient({ url, token: "x" }).sandboxes.at("sb-0123456789abcdefghjk")
+  return createClient({ url, token: "x", fetch: nodeFetch }).sandboxes.at("sb-0123456789abcdefghjk")
 }
 
 /** Sends the archive piece by piece, as far as it is read. */

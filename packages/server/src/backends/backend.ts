@@ -32,7 +32,6 @@ export const DEADLINES_MS = {
   remove: 30_000,
   list: 10_000,
   inspect: 5_000,
-  stats: 5_000,
   logs: 5_000,
   ensureNetwork: 15_000,
   ensureCache: 15_000,
@@ -70,13 +69,6 @@ export interface BackendDescription {
   readonly layers: boolean
   /** Facts about this host for a person to read: fences that do not stand, and why. */
   readonly notes: readonly string[]
-}
-
-/** Resources that a sandbox uses. A field is undefined where this host does not count that resource. */
-export interface SandboxStats {
-  readonly memoryBytes: number | undefined
-  readonly cpuSeconds: number | undefined
-  readonly pids: number | undefined
 }
 
 /** An event that the engine reports by itself. After `resync`, anything may have changed: list again. */
@@ -140,7 +132,6 @@ export interface Backend {
   inspect(sandbox: SandboxId, call?: Call): Promise<ObservedSandbox | undefined>
   /** Ends when the signal fires. Events after `watch` has returned are never missed. */
   watch(signal: AbortSignal): AsyncIterable<BackendEvent>
-  stats(sandbox: SandboxId, call?: Call): Promise<SandboxStats>
   /** The end of the first process's output, bounded. */
   logs(sandbox: SandboxId, call?: Call): Promise<string>
   /** Releases the resources of this process; sandboxes run on. */

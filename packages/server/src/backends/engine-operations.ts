@@ -6,7 +6,6 @@ import type {
   CacheResult,
   FoundCache,
   ObservedSandbox,
-  SandboxStats,
   Unrecovered,
 } from "./backend.ts"
 
@@ -44,7 +43,6 @@ export interface EngineOperations<Found, Startable = Found> {
   stop(sandbox: SandboxId, graceMs: number, signal: AbortSignal): Promise<boolean>
   remove(sandbox: SandboxId, signal: AbortSignal): Promise<void>
 
-  stats(found: Found, signal: AbortSignal): Promise<SandboxStats>
   logs(found: Found, signal: AbortSignal): Promise<string>
 
   ensureNetwork(signal: AbortSignal): Promise<void>

@@ -36,7 +36,7 @@ export const openFenceWatch = (
       isFailing = true
     }
   }
-  const goOn = async (): Promise<void> => {
+  const watch = async (): Promise<void> => {
     while (!ended.signal.aborted) {
       await pause(LOOK_EVERY_MS, undefined, { signal: ended.signal, ref: false }).catch(() => {})
       if (!ended.signal.aborted) await look(ended.signal)
@@ -46,7 +46,7 @@ export const openFenceWatch = (
   return {
     async begin(signal) {
       await look(AbortSignal.any([signal, ended.signal]))
-      loop ??= goOn()
+      loop ??= watch()
     },
     async close() {
       ended.abort()

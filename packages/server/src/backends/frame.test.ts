@@ -59,7 +59,6 @@ const engineOf = (faults: Partial<Operations> = {}) => {
     resume: become("running"),
     stop: async (sandbox) => sandboxes.has(sandbox),
     remove: async (sandbox) => void sandboxes.delete(sandbox),
-    stats: async () => ({ memoryBytes: 1, cpuSeconds: 2, pids: 3 }),
     logs: async ({ identity }) => `of ${identity.sandbox}`,
     ensureNetwork: async () => {},
     restoreFence: async () => {
@@ -154,7 +153,6 @@ describe("the frame of a backend", () => {
       backend.stop(unknown, { graceMs: 1 }),
       backend.pause(unknown),
       backend.resume(unknown),
-      backend.stats(unknown),
       backend.logs(unknown),
     ]
     for (const call of calls) {

@@ -72,9 +72,6 @@ export const frameBackend = <Found, Startable>(
 
     watch: (signal) => watchers.watch(signal),
 
-    stats: (sandbox, call) =>
-      operation("stats", call, async (signal) => engine.stats(await need(sandbox, signal), signal)),
-
     logs: (sandbox, call) =>
       operation("logs", call, async (signal) => engine.logs(await need(sandbox, signal), signal)),
 

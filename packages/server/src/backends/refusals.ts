@@ -39,7 +39,7 @@ interface StateChange {
   readonly done: string
 }
 
-export const STATE_CHANGES = {
+const STATE_CHANGES = {
   start: { from: "created", to: "running", done: "started" },
   pause: { from: "running", to: "paused", done: "paused" },
   resume: { from: "paused", to: "running", done: "resumed" },

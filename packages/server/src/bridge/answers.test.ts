@@ -2,8 +2,8 @@ import { setImmediate as turn } from "node:timers/promises"
 import { type Answer, AskId } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import { describe, expect, it } from "vitest"
-import type { OnAsk } from "./answers.ts"
-import { ASKS_PER_SECOND, BURST_ASKS } from "./limits.ts"
+import type { OnHostRequest } from "./answers.ts"
+import { BURST_HOST_REQUESTS, HOST_REQUESTS_PER_SECOND } from "./limits.ts"
 import { playSupervisor } from "./testing/played.ts"
 import { watchBridge } from "./testing/watch.ts"
 
@@ -14,11 +14,11 @@ const askOf = (place: number) => ({
   ask: { kind: "credential", protocol: "https", host: "example.test", path: String(place) },
 })
 
-/** Opens a bridge to a played supervisor, whose questions `onAsk` answers. */
-const play = async (onAsk?: OnAsk) => {
+/** Opens a bridge to a played supervisor, whose questions `onHostRequest` answers. */
+const play = async (onHostRequest?: OnHostRequest) => {
   const supervisor = await playSupervisor()
   const { address, sandbox } = supervisor
-  const watched = watchBridge({ address, sandbox, ...(onAsk && { onAsk }) })
+  const watched = watchBridge({ address, sandbox, ...(onHostRequest && { onHostRequest }) })
   await watched.until(() => watched.bridge.state.kind === "up")
   const answers = () => supervisor.received.filter(({ type }) => type === "answer")
   const untilAnswered = (count: number) => supervisor.until(() => answers().length >= count)
@@ -91,7 +91,7 @@ describe("a question of a sandbox", () => {
     const { supervisor, watched, answers, untilAnswered } = await play(async () => GRANTED)
     const startedMs = performance.now()
     const more = 4
-    for (let place = 0; place < BURST_ASKS + more; place++) {
+    for (let place = 0; place < BURST_HOST_REQUESTS + more; place++) {
       supervisor.send(askOf(place))
       await untilAnswered(place + 1)
       if (place % 20 === 0) {
@@ -101,8 +101,8 @@ describe("a question of a sandbox", () => {
         await watched.until(() => watched.bridge.state.kind === "up")
       }
     }
-    expect(answers()).toHaveLength(BURST_ASKS + more)
-    const leastMs = ((more - 1) / ASKS_PER_SECOND) * 1_000
+    expect(answers()).toHaveLength(BURST_HOST_REQUESTS + more)
+    const leastMs = ((more - 1) / HOST_REQUESTS_PER_SECOND) * 1_000
     expect(performance.now() - startedMs).toBeGreaterThan(leastMs)
   })
 

@@ -6,8 +6,8 @@ import { MAX_PENDING_ASKS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limit
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { Throttle } from "../host/throttle.ts"
 
-/** A question of a sandbox, and the means to send what it asked for. */
-export interface Question {
+/** A request of a sandbox to its host, and the means to send what it asked for. */
+export interface HostRequest {
   readonly ask: Ask
   /** Resolves when the sandbox has received all of it. */
   readonly sendBundle: (body: Readable) => Promise<void>
@@ -16,13 +16,13 @@ export interface Question {
 }
 
 /**
- * Answers a question. Settles soon after the signal fires: the connection is over then, and the sandbox asks again on
+ * Answers a host request. Settles soon after the signal fires: the connection is over then, and the sandbox asks again on
  * the next.
  */
-export type OnAsk = (question: Question, signal: AbortSignal) => Promise<Answer>
+export type OnHostRequest = (request: HostRequest, signal: AbortSignal) => Promise<Answer>
 
 export interface AnswersOptions {
-  readonly onAsk: OnAsk
+  readonly onHostRequest: OnHostRequest
   /** One throttle for all connections to a sandbox: connecting anew gives it no more. */
   readonly throttle: Throttle
   readonly putBundle: (id: AskId, body: Readable, signal: AbortSignal) => Promise<void>
@@ -31,7 +31,7 @@ export interface AnswersOptions {
 }
 
 /**
- * The questions of one connection: one of each kind is answered at a time, the others wait. Each costs the host work,
+ * The host requests of one connection: one of each kind is answered at a time, the others wait. Each costs the host work,
  * and that for a repo may take minutes: a credential does not wait for it.
  */
 export class Answers {
@@ -50,7 +50,7 @@ export class Answers {
     if (this.#outstanding.has(id))
       throw new BerthError("bridge.protocol_violated", "the sandbox asked twice under one id")
     if (this.#outstanding.size >= MAX_PENDING_ASKS) {
-      throw new BerthError("bridge.limit_exceeded", "the sandbox asks too much at once", {
+      throw new BerthError("bridge.limit_exceeded", "the sandbox requests too much at once", {
         details: { limit: "asks", max: MAX_PENDING_ASKS },
       })
     }
@@ -80,13 +80,13 @@ export class Answers {
   }
 
   async #answer(id: AskId, ask: Ask): Promise<void> {
-    const { onAsk, putBundle, openTunnel, throttle, send } = this.#options
+    const { onHostRequest, putBundle, openTunnel, throttle, send } = this.#options
     const { signal } = this.#over
     const sendBundle = (body: Readable) => putBundle(id, body, signal)
-    const question = { ask, sendBundle, openTunnel: () => openTunnel(id, signal) }
+    const request = { ask, sendBundle, openTunnel: () => openTunnel(id, signal) }
     const waitMs = throttle.take(1, performance.now())
     const answer = await pause(waitMs, undefined, { signal })
-      .then(() => onAsk(question, signal))
+      .then(() => onHostRequest(request, signal))
       .catch(refusal)
     if (signal.aborted) return
     this.#outstanding.delete(id)
@@ -94,13 +94,13 @@ export class Answers {
   }
 }
 
-/** The answer to a failed question: code and message, without the details, which are the host's. */
-export const refusal = (thrown: unknown): Answer => {
+/** The answer to a failed request: code and message, without the details, which are the host's. */
+const refusal = (thrown: unknown): Answer => {
   const { code, message } = toWireError(thrown)
   return { kind: "refused", code, reason: message.slice(0, MAX_REASON_CHARS) }
 }
 
 /** The default where no answers are configured. */
-export const answerNothing: OnAsk = async () => {
+export const answerNothing: OnHostRequest = async () => {
   throw new BerthError("bridge.refused", "this server answers no questions of sandboxes")
 }

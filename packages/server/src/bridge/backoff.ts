@@ -1,4 +1,5 @@
 import { ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import { type Backoff, backoffMs } from "../host/backoff.ts"
 
 /** Looking for a socket that is not there yet costs nothing, and a boot should be noticed at once. */
 const LOOK_FIRST_MS = 10
@@ -36,14 +37,12 @@ export class Wrongs {
 
 /** The wait before the next try. `random` is below 1: bridges that failed together do not come back together. */
 export const retryDelayMs = (failures: number, code: ErrorCode, random: number): number => {
-  const [first, most] = boundsOf(code)
-  const delayMs = Math.min(most, first * 2 ** Math.min(failures - 1, 20))
-  return delayMs * (0.5 + random / 2)
+  return backoffMs(failures, boundsOf(code)) * (0.5 + random / 2)
 }
 
-const boundsOf = (code: ErrorCode): readonly [first: number, most: number] => {
-  if (code === "bridge.unreachable") return [LOOK_FIRST_MS, LOOK_MOST_MS]
-  return [RETRY_FIRST_MS, isWrong(code) ? WRONG_MOST_MS : RETRY_MOST_MS]
+const boundsOf = (code: ErrorCode): Backoff => {
+  if (code === "bridge.unreachable") return { firstMs: LOOK_FIRST_MS, mostMs: LOOK_MOST_MS }
+  return { firstMs: RETRY_FIRST_MS, mostMs: isWrong(code) ? WRONG_MOST_MS : RETRY_MOST_MS }
 }
 
 /** Whether the same connection would fail again: such a failure waits longer than a broken connection. */

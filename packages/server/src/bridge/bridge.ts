@@ -6,10 +6,15 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import { Throttle } from "../host/throttle.ts"
 import type { SandboxAddress } from "./address.ts"
-import { answerNothing, type OnAsk } from "./answers.ts"
+import { answerNothing, type OnHostRequest } from "./answers.ts"
 import { isWrong, retryDelayMs, Wrongs } from "./backoff.ts"
-import { ASKS_PER_SECOND, BURST_ASKS, DEADLINES, type Deadlines } from "./limits.ts"
-import { type Link, openLink } from "./link.ts"
+import { type Connection, openConnection } from "./connection.ts"
+import {
+  BURST_HOST_REQUESTS,
+  DEADLINES,
+  type Deadlines,
+  HOST_REQUESTS_PER_SECOND,
+} from "./limits.ts"
 import { Pace } from "./pace.ts"
 
 /** connecting → up → down → connecting …; closed when the signal has fired. */
@@ -30,8 +35,8 @@ export interface BridgeOptions {
    * rejects they come again. It has to look up to whom the prompts in them belong.
    */
   readonly onEvents: (events: readonly Event[]) => Promise<void>
-  /** Answers the sandbox's questions, one of each kind at a time. If it throws, the sandbox is told the message. */
-  readonly onAsk?: OnAsk
+  /** Answers the sandbox's host requests, one of each kind at a time. If it throws, the sandbox is told the message. */
+  readonly onHostRequest?: OnHostRequest
   readonly onState?: (state: BridgeState) => void
   readonly deadlines?: Partial<Deadlines>
 }
@@ -50,65 +55,113 @@ export interface Bridge {
 }
 
 /** Keeps a connection to a sandbox until the signal fires: after any break, it is made again and continues. */
-export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
-  const deadlines = { ...DEADLINES, ...options.deadlines }
-  const { onAsk = answerNothing } = options
-  // The throttles last over all connections, so that a new one brings no new burst.
-  const startedMs = performance.now()
-  const asksThrottle = new Throttle({ perSecond: ASKS_PER_SECOND, burst: BURST_ASKS }, startedMs)
-  const pace = new Pace(startedMs)
-  let { lastSeen } = options
-  let state: BridgeState = { kind: "connecting" }
-  let link: Link | undefined
-  const enter = (next: BridgeState) => {
-    state = next
-    options.onState?.(next)
+export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge =>
+  new KeptConnection(options, signal)
+
+class KeptConnection implements Bridge {
+  readonly #options: BridgeOptions
+  readonly #signal: AbortSignal
+  readonly #deadlines: Deadlines
+  // Throttle and pace last over all connections, so that a new one brings no new burst.
+  readonly #throttle: Throttle
+  readonly #pace: Pace
+  #lastSeen: number
+  #state: BridgeState = { kind: "connecting" }
+  #connection: Connection | undefined
+  readonly closed: Promise<void>
+
+  constructor(options: BridgeOptions, signal: AbortSignal) {
+    this.#options = options
+    this.#signal = signal
+    this.#deadlines = { ...DEADLINES, ...options.deadlines }
+    const startedMs = performance.now()
+    const rate = { perSecond: HOST_REQUESTS_PER_SECOND, burst: BURST_HOST_REQUESTS }
+    this.#throttle = new Throttle(rate, startedMs)
+    this.#pace = new Pace(startedMs)
+    this.#lastSeen = options.lastSeen
+    this.closed = this.#keepConnected()
   }
 
-  const connectOnce = async (): Promise<BerthError> => {
-    enter({ kind: "connecting" })
+  get state(): BridgeState {
+    return this.#state
+  }
+
+  get lastSeen(): number {
+    return this.#lastSeen
+  }
+
+  async startPrompt(start: PromptStart): Promise<PromptStanding> {
+    return await this.#up().startPrompt(start)
+  }
+
+  async stopPrompt(prompt: PromptId): Promise<PromptStanding> {
+    return await this.#up().stopPrompt(prompt)
+  }
+
+  async answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding> {
+    return await this.#up().answerPrompt(prompt, answer)
+  }
+
+  async #keepConnected(): Promise<void> {
+    const signal = this.#signal
+    const wrongs = new Wrongs()
+    for (let breaks = 0; !signal.aborted; ) {
+      const before = this.#lastSeen
+      const reason = await this.#connectOnce()
+      if (signal.aborted) break
+      // A connection that brought events before it broke was a good one, so the count of breaks begins anew.
+      breaks = this.#lastSeen > before ? 1 : breaks + 1
+      const failures = isWrong(reason.code) ? wrongs.add(performance.now()) : breaks
+      const retryInMs = retryDelayMs(failures, reason.code, Math.random())
+      this.#enter({ kind: "down", reason, retryInMs })
+      await pause(retryInMs, undefined, { signal }).catch(() => {})
+    }
+    this.#enter({ kind: "closed" })
+  }
+
+  /** Connects, and resolves with the reason when the connection is over or could not be made. */
+  async #connectOnce(): Promise<BerthError> {
+    this.#enter({ kind: "connecting" })
+    const { address, token, sandbox, onEvents, onHostRequest = answerNothing } = this.#options
     try {
-      const onStored = (upTo: number) => {
-        lastSeen = upTo
-      }
-      const { address, token, sandbox, onEvents: store } = options
-      const parts = { address, token, sandbox, store, lastSeen, onStored, deadlines }
-      link = await openLink({ ...parts, onAsk, asksThrottle, pace }, signal)
+      this.#connection = await openConnection(
+        {
+          address,
+          token,
+          sandbox,
+          lastSeen: this.#lastSeen,
+          store: onEvents,
+          onStored: (upTo) => {
+            this.#lastSeen = upTo
+          },
+          onHostRequest,
+          requestsThrottle: this.#throttle,
+          pace: this.#pace,
+          deadlines: this.#deadlines,
+        },
+        this.#signal,
+      )
     } catch (thrown) {
       return asFailure(thrown)
     }
-    return await whileUp(link)
+    return await this.#whileUp(this.#connection)
   }
 
-  const whileUp = async (current: Link): Promise<BerthError> => {
-    const onAbort = () => current.end(signal.reason)
+  async #whileUp(connection: Connection): Promise<BerthError> {
+    const signal = this.#signal
+    const onAbort = () => connection.end(signal.reason)
     signal.addEventListener("abort", onAbort)
     if (signal.aborted) onAbort()
-    else enter({ kind: "up" })
-    const reason = await current.ended
-    link = undefined
+    else this.#enter({ kind: "up" })
+    const reason = await connection.ended
+    this.#connection = undefined
     signal.removeEventListener("abort", onAbort)
     return reason
   }
 
-  const keepConnected = async (): Promise<void> => {
-    const wrongs = new Wrongs()
-    for (let breaks = 0; !signal.aborted; ) {
-      const before = lastSeen
-      const reason = await connectOnce()
-      if (signal.aborted) break
-      // A connection that brought events before it broke was a good one, so the count of breaks begins anew.
-      breaks = lastSeen > before ? 1 : breaks + 1
-      const failures = isWrong(reason.code) ? wrongs.add(performance.now()) : breaks
-      const retryInMs = retryDelayMs(failures, reason.code, Math.random())
-      enter({ kind: "down", reason, retryInMs })
-      await pause(retryInMs, undefined, { signal }).catch(() => {})
-    }
-    enter({ kind: "closed" })
-  }
-
-  const up = (): Link => {
-    if (state.kind === "up" && link !== undefined) return link
+  #up(): Connection {
+    const state = this.#state
+    if (state.kind === "up" && this.#connection !== undefined) return this.#connection
     const reason = state.kind === "down" ? state.reason : undefined
     throw new BerthError("bridge.down", "the sandbox is not connected right now", {
       details: { state: state.kind, ...(reason && { reason: reason.code }) },
@@ -116,17 +169,9 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
     })
   }
 
-  return {
-    get state() {
-      return state
-    },
-    get lastSeen() {
-      return lastSeen
-    },
-    startPrompt: async (start) => await up().startPrompt(start),
-    stopPrompt: async (prompt) => await up().stopPrompt(prompt),
-    answerPrompt: async (prompt, answer) => await up().answerPrompt(prompt, answer),
-    closed: keepConnected(),
+  #enter(state: BridgeState): void {
+    this.#state = state
+    this.#options.onState?.(state)
   }
 }
 

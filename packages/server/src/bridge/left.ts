@@ -5,7 +5,7 @@ import { promisify } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
 import { type Event, SandboxEvent } from "@berth/protocol/event"
 import { decodeRecord, parseSegmentName } from "@berth/protocol/journal-record"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { parseFromSandbox } from "./parse.ts"
 
 /** The bounds on a journal. */
@@ -31,7 +31,7 @@ export async function* readLeft(
   { directory }: { readonly directory: string },
   after: number,
 ): AsyncGenerator<readonly Event[]> {
-  const journal = openAs(join(directory, LINK.journal), constants.O_DIRECTORY)
+  const journal = openAs(join(directory, SHARED.journal), constants.O_DIRECTORY)
   if (journal === undefined) return
   try {
     let batch: Event[] = []

@@ -26,12 +26,12 @@ export const BATCH_EVENTS = 256
 /** The bytes that the sandbox has not read. A prompt or two fit; beyond that the sandbox does not read at all. */
 export const MAX_UNSENT_BYTES = 8 * 1024 * 1024
 
-/** The server's requests without an answer. A server makes a handful at a time. */
+/** The server's queries without an answer. A server makes a handful at a time. */
 export const MAX_OUTSTANDING = 256
 
-/** The questions of one sandbox: a boot with many repos, then a git now and then. */
-export const ASKS_PER_SECOND = 10
-export const BURST_ASKS = 64
+/** The host requests of one sandbox: a boot with many repos, then a git now and then. */
+export const HOST_REQUESTS_PER_SECOND = 10
+export const BURST_HOST_REQUESTS = 64
 
 /** The bound on the headers of an answer. A supervisor's are a few hundred bytes. */
 export const MAX_HEADER_BYTES = 8 * 1024

@@ -11,7 +11,7 @@ import { MAX_HEADER_BYTES } from "./limits.ts"
 /**
  * The time that the sandbox may take to read on, and to answer. Time in which there is nothing to send does not count.
  */
-export const PUT_IDLE_MS = 30_000
+const PUT_IDLE_MS = 30_000
 
 export interface PutOptions {
   readonly address: SandboxAddress

@@ -6,7 +6,7 @@ export interface ActivitySource {
   readonly token: string
 }
 
-export interface ActivityQuestion {
+export interface ActivityQuery {
   /** The known version: the answer comes when there is another, or when the wait is over. */
   readonly after?: number
   /** At most MAX_ACTIVITY_WAIT_MS. Default: none. */
@@ -22,7 +22,7 @@ const MAX_ACTIVITY_BYTES = 512 * 1024
  */
 export const readActivity = (
   { socket, token }: ActivitySource,
-  { after, waitMs = 0 }: ActivityQuestion,
+  { after, waitMs = 0 }: ActivityQuery,
   signal: AbortSignal,
 ): Promise<Activity> => {
   const question = after === undefined ? "" : `?after=${after}&wait=${waitMs}`

@@ -3,7 +3,7 @@ import { open } from "node:fs/promises"
 import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { getFromSandbox, MAX_DOCUMENT_BYTES } from "./get.ts"
 import { parseFromSandbox } from "./parse.ts"
 
@@ -22,7 +22,7 @@ export const readTrace = async (source: TraceSource, signal: AbortSignal): Promi
     return await getFromSandbox(get, signal)
   } catch (live) {
     signal.throwIfAborted()
-    const left = await readLeftTrace(join(source.directory, LINK.trace))
+    const left = await readLeftTrace(join(source.directory, SHARED.trace))
     if (left === undefined) throw live
     return isGone(live) ? asEnded(left) : left
   }

@@ -1,10 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
 
 /** The deadline of a check. It takes milliseconds; ten seconds is enough even for a host that starts to swap. */
-export const CHECK_DEADLINE_MS = 10_000
+const CHECK_DEADLINE_MS = 10_000
 
 /** The time that a check has, once it is told to stop, to remove what it made. */
-export const CLEANUP_DEADLINE_MS = 2_000
+const CLEANUP_DEADLINE_MS = 2_000
 
 /**
  * Runs `work` with a signal that fires at the deadline or when the caller cancels. Work that obeys is

@@ -7,8 +7,8 @@ import { join } from "node:path"
 import { type DoctorCheck, type DoctorCheckName, DoctorReport } from "@berth/protocol/doctor"
 import { requires } from "@berth/testing/requires"
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest"
-import type { Check } from "./check.ts"
 import { diagnose } from "./diagnose.ts"
+import type { Check } from "./tools/check.ts"
 
 const never = new AbortController().signal
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,6 +1,5 @@
 import type { DoctorCheck, DoctorFinding, DoctorReport, DoctorStatus } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
-import type { Check, DoctorHost } from "./check.ts"
 import { certificates } from "./checks/certificates.ts"
 import { cgroups } from "./checks/cgroups.ts"
 import { conmon } from "./checks/conmon.ts"
@@ -17,6 +16,7 @@ import { privileges } from "./checks/privileges.ts"
 import { tini } from "./checks/tini.ts"
 import { userNamespaces } from "./checks/user-namespaces.ts"
 import { withDeadline } from "./deadline.ts"
+import type { Check, DoctorHost } from "./tools/check.ts"
 import { oneLine } from "./tools/one-line.ts"
 
 /** All checks, in the order in which they are reported. */

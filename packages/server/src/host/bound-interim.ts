@@ -2,7 +2,7 @@ import type { ClientRequest } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 
 /** The most interim answers (1xx) before the answer itself. Supervisors send none, and other programs one or two. */
-export const MAX_INTERIM_ANSWERS = 8
+const MAX_INTERIM_ANSWERS = 8
 
 /** Ends a request with an error when a sandbox sends interim answers without end: each of them costs work. */
 export const boundInterim = (request: ClientRequest): void => {

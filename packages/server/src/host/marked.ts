@@ -1,6 +1,6 @@
+import { bounded } from "@berth/protocol/bounded"
 import { MARK_VARIABLE } from "@berth/protocol/process-mark"
 import { abortable } from "./abortable.ts"
-import { bounded } from "./bounded.ts"
 import { run } from "./run.ts"
 import { timeoutSignal } from "./timeout-signal.ts"
 

@@ -1,5 +1,5 @@
 import { readdir, readFile, readlink } from "node:fs/promises"
-import { bounded } from "./bounded.ts"
+import { bounded } from "@berth/protocol/bounded"
 
 /** The files of /proc that are read at once, for all callers together: each takes a descriptor. */
 const READS_AT_ONCE = 32

@@ -26,7 +26,7 @@ export const readStat = (pid: number): ProcessStat | undefined => {
 export const isRunning = ({ state }: ProcessStat): boolean => state !== "Z" && state !== "X"
 
 /** Parses /proc/PID/stat. The name in its second field may hold spaces and parentheses, so it is cut off first. */
-export const parseStat = (stat: string): ProcessStat => {
+const parseStat = (stat: string): ProcessStat => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ", 20)
   return {
     pid: Number.parseInt(stat, 10),

@@ -1,7 +1,7 @@
 import { type ChildOptions, type Exit, keepStart, startChild } from "./child.ts"
 
 /** The deadline of programs that Berth runs on the host. They are small; this covers a host under heavy load. */
-export const COMMAND_DEADLINE_MS = 5_000
+const COMMAND_DEADLINE_MS = 5_000
 
 /** More than any of these programs prints; the rest is dropped. */
 const MAX_OUTPUT_BYTES = 256 * 1024

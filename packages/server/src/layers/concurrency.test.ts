@@ -9,6 +9,7 @@ import { openLayers } from "./open.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
 import { keepMounted, type RunningMount } from "./testing/mount.ts"
+import { plantPin } from "./testing/pin.ts"
 import { snapshotOne } from "./testing/snapshot-one.ts"
 import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
 
@@ -131,11 +132,12 @@ requires("root").describe("a store in use", () => {
 
 requires("root").describe("a stack", () => {
   it("goes back to an earlier layer, and later layers are collected unless they are pinned", async () => {
-    const layers = await openForTest()
+    const root = makeRoot()
+    const layers = await openForTest(root)
     await layers.put(shop, null)
     const first = await workAndFreeze(layers, shop, "echo 1 > f")
     const second = await workAndFreeze(layers, shop, "echo 2 > f")
-    const pin = await layers.pin(second.layer, "before the restore")
+    const pin = await plantPin(root, second.layer)
     await work(layers, shop, "echo 3 > f")
     await expect(layers.put(shop, first.layer)).rejects.toMatchObject({ code: "layers.exists" })
     await layers.put(shop, first.layer, { replace: true })

@@ -3,14 +3,14 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { type LayerId, newId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
-import { type Call, type Context, STORE } from "./context.ts"
-import { describe, inDraft, install } from "./drafts.ts"
-import { whileReading } from "./reading.ts"
-import { adoptFlat, findFlat, writeFlat } from "./stacks/flat.ts"
+import { assertFree } from "./claims/free.ts"
+import { inDraft, install, writeLayer } from "./stacks/drafts.ts"
+import { findFlat, rebaseOnFlat, writeFlat } from "./stacks/flat.ts"
 import { readStack, stackName } from "./stacks/read.ts"
-import { assertFree } from "./tops/free.ts"
+import { whileReading } from "./stacks/reading.ts"
+import { type Call, type Context, STORE } from "./store/context.ts"
+import { copyMerged } from "./tops/merged.ts"
 import { discardTree } from "./trees/discard.ts"
-import { copyMerged } from "./trees/merged.ts"
 
 export interface Flattened {
   /** The single layer; null if the stack has no frozen ones. */
@@ -59,7 +59,7 @@ const mergeAll = (
     await copyMerged(context, layers, { merged, tree: draft.tree }, signal)
     await discardTree(merged)
     await at("flatten.copied")
-    await describe(context, { id, parents: [], origin: "flatten" }, draft, signal)
+    await writeLayer(context, { id, parents: [], origin: "flatten" }, draft, signal)
     await at("flatten.described")
     await context.serially(STORE, async () => {
       await install(context, draft.directory, id)
@@ -81,5 +81,5 @@ const adoptIfFree = (context: Context, key: StackKey): Promise<void> =>
       if (thrown instanceof BerthError && thrown.code === "layers.top_in_use") return
       throw thrown
     }
-    await adoptFlat(context, stack)
+    await rebaseOnFlat(context, stack)
   })

@@ -1,17 +1,15 @@
-import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
-import { type Call, type Context, STORE } from "./context.ts"
-import { describe, install } from "./drafts.ts"
-import { layerOfTop, TOP_RECORD, WORK } from "./layout.ts"
-import { removePassingRecord } from "./records/files.ts"
-import { adoptFlat } from "./stacks/flat.ts"
+import { assertFree } from "./claims/free.ts"
+import { layerOfTop } from "./io/layout.ts"
+import { install, writeLayer } from "./stacks/drafts.ts"
+import { rebaseOnFlat } from "./stacks/flat.ts"
 import { readStack, readTop, type Stack, stackName } from "./stacks/read.ts"
 import { writeStack } from "./stacks/write.ts"
-import { assertFree } from "./tops/free.ts"
+import { type Call, type Context, STORE } from "./store/context.ts"
+import { removeTopRemains } from "./tops/remains.ts"
 import { isUntouched } from "./tops/untouched.ts"
-import { discardTree } from "./trees/discard.ts"
 
 export interface Frozen {
   readonly layer: LayerId
@@ -27,7 +25,7 @@ export const freeze = (context: Context, key: StackKey, { signal }: Call = {}): 
   context.serially(stackName(key), async () => {
     const found = await readStack(context, key)
     if (found.top !== null) await assertFree(context, found.top)
-    const stack = await adoptFlat(context, found)
+    const stack = await rebaseOnFlat(context, found)
     if (stack.top === null) return { layer: highest(stack), made: false }
     if (stack.layer !== null && (await isUntouched(context, stack.top, stack.layer))) {
       await context.serially(STORE, () => writeStack(context, { ...stack, top: null }))
@@ -49,7 +47,7 @@ const freezeTop = async (
   underWay.add(top).add(id)
   context.unseen.delete(top)
   try {
-    await describe(context, { id, parents, origin: "freeze" }, { tree, record }, signal)
+    await writeLayer(context, { id, parents, origin: "freeze" }, { tree, record }, signal)
     await at("freeze.described")
     await context.serially(STORE, async () => {
       await install(context, directory, id)
@@ -64,13 +62,6 @@ const freezeTop = async (
     underWay.delete(top)
     underWay.delete(id)
   }
-}
-
-/** Removes what a layer has left of its time as a top. Nothing reads it any more. */
-export const removeTopRemains = async ({ layout }: Context, id: LayerId): Promise<void> => {
-  const { directory } = layout.layer(id)
-  await discardTree(join(directory, WORK))
-  await removePassingRecord(join(directory, TOP_RECORD))
 }
 
 const highest = ({ key, layer }: Stack): LayerId => {

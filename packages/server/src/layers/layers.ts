@@ -4,11 +4,11 @@ import type { LayersListing, LayersReport, StackKey } from "@berth/protocol/laye
 import type { ExportedTree, ExportOptions } from "./archive/export.ts"
 import type { Imported, ImportOptions } from "./archive/import.ts"
 import type { Collected } from "./collect/collect.ts"
-import type { Call, Discarding } from "./context.ts"
 import type { Flattened } from "./flatten.ts"
 import type { Frozen } from "./freeze.ts"
 import type { Snapshot, SnapshotOptions } from "./snapshot.ts"
 import type { PutOptions } from "./stacks/put.ts"
+import type { Call, Discarding } from "./store/context.ts"
 import type { ClaimedTop, IsAlive } from "./tops/claim.ts"
 import type { EnsuredTop, TreeRoot } from "./tops/ensure.ts"
 import type { VerifyOptions } from "./verify/verify.ts"
@@ -52,11 +52,12 @@ export interface Layers {
    * the new layer.
    */
   flatten(key: StackKey, call?: Call): Promise<Flattened>
-  pin(layer: LayerId, reason: string): Promise<PinId>
   unpin(pin: PinId): Promise<void>
   /** Removes layers and tops that nothing refers to. */
   collect(call?: Discarding): Promise<Collected>
   verify(options?: VerifyOptions): Promise<LayersReport>
+  /** The sandboxes that an interrupted snapshot may have left frozen. `verify` reports and forgets them. */
+  perhapsFrozen(): Promise<SandboxId[]>
   list(call?: Call): Promise<LayersListing>
   /** Writes the files that frozen layers show as an archive, which any other store can take. */
   exportTrees(trees: readonly ExportedTree[], to: Writable, options: ExportOptions): Promise<void>

@@ -6,15 +6,15 @@ import type {
   ListedTop,
   TreeSize,
 } from "@berth/protocol/layer"
+import { readClaim } from "./claims/read-claim.ts"
 import { findReferences } from "./collect/references.ts"
-import { type Call, type Context, STORE } from "./context.ts"
-import { everyLayer, everyPin, everyStack, everyTop } from "./inventory.ts"
 import { readPin } from "./pins/pin.ts"
 import { FLATTEN_AT_LAYERS } from "./stacks/depth.ts"
 import { readLayer, stackBelow } from "./stacks/layer.ts"
 import { findOwnerless } from "./stacks/ownerless.ts"
 import { readStack, readTop } from "./stacks/read.ts"
-import { readClaim } from "./tops/read-claim.ts"
+import { type Call, type Context, STORE } from "./store/context.ts"
+import { everyLayer, everyPin, everyStack, everyTop } from "./store/inventory.ts"
 import { measureTree } from "./trees/summary.ts"
 
 /** Lists every stack with its layers, their sizes and their holders. Tops are measured, which walks them. */

@@ -4,14 +4,13 @@ import { serialByKey } from "../host/serial.ts"
 import { exportTrees } from "./archive/export.ts"
 import { importTrees } from "./archive/import.ts"
 import { collect } from "./collect/collect.ts"
-import type { Context } from "./context.ts"
 import { flatten } from "./flatten.ts"
 import { freeze } from "./freeze.ts"
-import { ioError } from "./io-error.ts"
+import { ioError } from "./io/io-error.ts"
+import { layoutAt } from "./io/layout.ts"
 import type { Layers } from "./layers.ts"
-import { layoutAt } from "./layout.ts"
 import { listLayers } from "./list.ts"
-import { pinLayer, unpin } from "./pins/pin.ts"
+import { unpin } from "./pins/pin.ts"
 import { readRecord, writeRecord } from "./records/files.ts"
 import { StoreRecord } from "./records/schemas.ts"
 import { snapshot } from "./snapshot.ts"
@@ -19,12 +18,14 @@ import { assertFits } from "./stacks/layer.ts"
 import { findOwnerless, hasStacks, noteOwned, noteOwnerless } from "./stacks/ownerless.ts"
 import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
+import type { Context } from "./store/context.ts"
 import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
 import { ensureTop } from "./tops/ensure.ts"
 import { openComparisons } from "./trees/compare.ts"
 import { openThreads } from "./trees/threads.ts"
 import { openTrash } from "./trees/trash.ts"
 import { openWalks } from "./trees/walk.ts"
+import { findPerhapsFrozen } from "./verify/perhaps-frozen.ts"
 import { verify } from "./verify/verify.ts"
 
 export interface LayersOptions {
@@ -75,10 +76,10 @@ export const openLayers = async ({
     freeze: (key, call) => freeze(context, key, call),
     snapshot: (keys, options) => snapshot(context, keys, options),
     flatten: (key, call) => flatten(context, key, call),
-    pin: (layer, reason) => pinLayer(context, layer, reason),
     unpin: (pin) => unpin(context, pin),
     collect: (call) => collect(context, call),
     verify: (options) => verify(context, options),
+    perhapsFrozen: () => findPerhapsFrozen(context),
     list: (call) => listLayers(context, call),
     exportTrees: (trees, to, options) => exportTrees(context, trees, to, options),
     importTrees: (from, names, options) => importTrees(context, from, names, options),

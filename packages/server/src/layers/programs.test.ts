@@ -1,7 +1,7 @@
 import { once } from "node:events"
 import { text } from "node:stream/consumers"
 import { expect, it, onTestFinished } from "vitest"
-import { startProgram } from "./programs.ts"
+import { startProgram } from "./io/programs.ts"
 
 /** Runs a program to its end. A process that it left outside of its group holds its outputs. */
 const endedProgram = async (status: number, signal?: AbortSignal) => {

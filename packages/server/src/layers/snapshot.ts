@@ -2,18 +2,18 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { type LayerId, newId, type SandboxId, type TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
-import { type Call, type Context, STORE } from "./context.ts"
-import { describe, inDrafts, install } from "./drafts.ts"
-import { SNAPSHOT_RECORD, type TreePaths } from "./layout.ts"
+import { topInUse } from "./claims/free.ts"
+import { readClaim } from "./claims/read-claim.ts"
+import { SNAPSHOT_RECORD, type TreePaths } from "./io/layout.ts"
 import { type CopyProgress, type LiveCopy, openLiveCopy } from "./live-copy.ts"
 import { type Pinned, writePin } from "./pins/pin.ts"
-import { whileKeeping } from "./reading.ts"
 import { removePassingRecord, writePassingRecord } from "./records/files.ts"
 import type { SnapshotRecord } from "./records/schemas.ts"
+import { inDrafts, install, writeLayer } from "./stacks/drafts.ts"
 import { flatParents } from "./stacks/flat.ts"
 import { readStack, readTop, stackName } from "./stacks/read.ts"
-import { topInUse } from "./tops/free.ts"
-import { readClaim } from "./tops/read-claim.ts"
+import { whileKeeping } from "./stacks/reading.ts"
+import { type Call, type Context, STORE } from "./store/context.ts"
 import { type Freezer, whileFrozen } from "./while-frozen.ts"
 import { MAX_STALL_MS, whileMoving } from "./while-moving.ts"
 
@@ -157,7 +157,7 @@ const complete = async (
   signal: AbortSignal | undefined,
 ): Promise<void> => {
   await copy.clean(signal)
-  const { files } = await describe(context, { id, parents, origin: "snapshot" }, draft, signal)
+  const { files } = await writeLayer(context, { id, parents, origin: "snapshot" }, draft, signal)
   const expected = copy.entries()
   if (expected === undefined || expected === files) return
   const message = `the copy has ${files} files, and the sandbox had ${expected} when it stood still`
@@ -174,7 +174,7 @@ const installAll = (
     await context.at("snapshot.renamed")
     const pinned: Pinned[] = []
     for (const { id } of copying)
-      pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
+      pinned.push({ layer: id, pin: await writePin(context, id, reason) })
     await context.at("snapshot.pinned")
     return pinned
   })

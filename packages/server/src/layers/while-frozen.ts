@@ -3,7 +3,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { whileMoving } from "./while-moving.ts"
 
 /** A frozen sandbox is woken if nothing of it is copied for this long: its disk is broken or far too busy. */
-export const MAX_FROZEN_STALL_MS = 10_000
+const MAX_FROZEN_STALL_MS = 10_000
 
 /** A cgroup that could not be thawed is tried again at once: a sandbox is useless while it is frozen. */
 const THAW_ATTEMPTS = 3

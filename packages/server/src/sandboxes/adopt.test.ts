@@ -17,22 +17,22 @@ import { DEFAULT_POLICY } from "./deciding/policy.ts"
 import type { BridgeCall, Bridges } from "./keeping/bridges.ts"
 import { openSandboxes } from "./sandboxes.ts"
 import { systemClock } from "./state/clock.ts"
-import { openLinks } from "./state/links.ts"
 import { openRecords } from "./state/records.ts"
 import { openRows } from "./state/rows.ts"
+import { openSharedDirectories } from "./state/shared-directories.ts"
 
 it("[R1.9] adopts known sandboxes by one look at the engine, and resumes after their last acknowledged event", async () => {
   const root = mkdtempSync(join(tmpdir(), "berth-adopt-"))
   onTestFinished(() => rmSync(root, { recursive: true }))
   const [known, stranger, gone] = [newId.sandbox(), newId.sandbox(), newId.sandbox()]
-  const links = openLinks({ root, owner: process.geteuid?.() ?? 0 })
+  const sharedDirectories = openSharedDirectories({ root, owner: process.geteuid?.() ?? 0 })
   const records = openRecords(root)
   const workspace = WorkspaceSpec.parse({ slug: "app" })
   const { hooks, environment, agent, sidecars } = workspace
   for (const sandbox of [known, gone]) {
     await records.write(sandbox, { workspace, mode: "fresh" })
     const boot = { repos: [], hooks, environment, agent, sidecars }
-    await links.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
+    await sharedDirectories.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
   }
 
   let lists = 0
@@ -87,7 +87,7 @@ it("[R1.9] adopts known sandboxes by one look at the engine, and resumes after t
     layers: {} as unknown as Layers,
     shortage: async () => undefined,
     backend,
-    links,
+    sharedDirectories,
     records,
     secrets,
     environment: {},
@@ -110,7 +110,7 @@ it("[R1.9] adopts known sandboxes by one look at the engine, and resumes after t
     ...[identity.sandbox, phase],
   ])
   expect(Object.fromEntries(phases)).toEqual({ [known]: "ready", [stranger]: "quarantined" })
-  expect(await links.find(gone)).toBe(undefined)
+  expect(await sharedDirectories.find(gone)).toBe(undefined)
 
   // The event is stored before `onEvents` returns, which acknowledges it.
   const body = { type: "warning" as const, message: "x" }

@@ -183,12 +183,12 @@ describe("a sandbox whose boot failed and that the store does not know", () => {
     expect(await modeOf(next)).toBe("fresh")
   })
 
-  it("is quarantined while nothing lives in it, and boots fresh once a person has adopted it", async () => {
+  it("is quarantined while nothing lives in it, and boots fresh once a person has recovered it", async () => {
     const { backend, sandbox } = await loseFailed()
     const { sandboxes, up, mend, phaseOf } = await openFailing({ backend })
     await sandboxes.reconcile({ dryRun: false })
     expect(await phaseOf(sandbox)).toBe("quarantined")
-    await sandboxes.adoptQuarantined(sandbox)
+    await sandboxes.recover(sandbox)
     mend()
     const next = await up()
     expect(await phaseOf(next)).toBe("ready")

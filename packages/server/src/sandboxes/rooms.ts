@@ -15,11 +15,16 @@ import { type DiskParts, openDisk } from "./disk/open.ts"
 import { NO_RESCUE, type Rescue } from "./disk/rescue.ts"
 import { type FilesRoom, openFilesRoom } from "./files/open.ts"
 import type { Bridges } from "./keeping/bridges.ts"
-import type { KeepParts } from "./keeping/kept.ts"
+import type { ConnectionParts } from "./keeping/connection.ts"
 import { isBooting, type Keeping, openKeeping } from "./keeping/open.ts"
+import {
+  type DesiredConfigs,
+  type DesiredConfigsParts,
+  openDesiredConfigs,
+  type ToolboxOf,
+} from "./making/desired-configs.ts"
 import type { LaunchParts } from "./making/launch.ts"
 import { openMake } from "./making/make.ts"
-import { openWants, type ToolboxOf, type WantedParts, type Wants } from "./making/wanted.ts"
 import { type Ensure, openEnsure } from "./requests/ensure.ts"
 import { openReplace } from "./requests/replace.ts"
 import type { Clock } from "./state/clock.ts"
@@ -30,7 +35,7 @@ import { type Leases, openLeases } from "./use/leases.ts"
 import { openOnFree } from "./use/on-free.ts"
 
 export interface SandboxesParts
-  extends Omit<KeepParts, "onBootOver" | "onDown" | "onUp">,
+  extends Omit<ConnectionParts, "onBootOver" | "onDown" | "onUp">,
     LaunchParts {
   readonly records: Records
   readonly store: Pick<Store, "db">
@@ -41,7 +46,7 @@ export interface SandboxesParts
   readonly policy: Policy
   readonly clock: Clock
   /** The authorities that the host trusts beside the usual ones. Default: as its files say. */
-  readonly certificates?: WantedParts["certificates"]
+  readonly certificates?: DesiredConfigsParts["certificates"]
   /** Reads the resources of the host that run low. */
   readonly shortage: Shortage
   /** The guard that keeps sandboxes from filling the disk, where that is watched. */
@@ -60,7 +65,7 @@ interface LowerRooms extends State {
   readonly guard: Guard
   readonly rescue: Rescue
   readonly files: FilesRoom
-  readonly wants: Wants
+  readonly desiredConfigs: DesiredConfigs
   readonly pressure: Pressure
   /** Workers look at sandboxes from this call on. */
   readonly lookWith: (looking: LookParts) => void
@@ -89,7 +94,7 @@ export const openRooms = async (parts: SandboxesParts): Promise<Rooms> => {
     wake: workers.wake,
     settle: workers.settle,
     isBooting: (sandbox) => isBooting(keeping, sandbox),
-    bootOf: (sandbox) => keeping.keepers.get(sandbox)?.boot,
+    bootOf: (sandbox) => keeping.connections.get(sandbox)?.boot,
   })
   const looking = openDeciding({
     ...parts,
@@ -104,12 +109,12 @@ export const openRooms = async (parts: SandboxesParts): Promise<Rooms> => {
   const close = async (): Promise<void> => {
     over.abort()
     const passed = passes.close()
-    keeping.lives.close()
+    keeping.activities.close()
     below.leases.close()
     // Callers that wait for a sandbox to settle end with the workers.
     const ends = [workers.close(), pressure.close(), guard.close(), files.flattening.close()]
     await Promise.all(ends)
-    await keeping.keepers.close()
+    await keeping.connections.close()
     await passed
   }
   return { ...parts, ...below, ensure, looking, passes, over: over.signal, close }
@@ -166,7 +171,7 @@ const openLowerRooms = async (parts: SandboxesParts): Promise<LowerRooms> => {
     guard,
     rescue,
     files,
-    wants: openWants({
+    desiredConfigs: openDesiredConfigs({
       ...parts,
       ...state,
       certificates: parts.certificates ?? openHostCertificates(parts),

@@ -4,7 +4,7 @@ import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { type GivingUp, openGiveUp } from "./deciding/give-up.ts"
 import { reconcile } from "./deciding/reconcile.ts"
-import { linkOf } from "./keeping/open.ts"
+import { sharedDirectoryOf } from "./keeping/open.ts"
 import { openRequireModel } from "./making/require-model.ts"
 import { openValidate } from "./making/validate.ts"
 import { type Copies, openCopies } from "./requests/copies.ts"
@@ -15,7 +15,7 @@ import { makeRoom } from "./requests/make-room.ts"
 import { type Names, openNames } from "./requests/names.ts"
 import { openRequests, type Requests } from "./requests/requests.ts"
 import { openUp, type UpOptions } from "./requests/up.ts"
-import { openUses, type Uses } from "./requests/use.ts"
+import { openSandboxUse, type SandboxUse } from "./requests/use.ts"
 import { openViews, type Views } from "./requests/views.ts"
 import { openRooms, type Rooms, type SandboxesParts } from "./rooms.ts"
 import { unknownWorkspace } from "./state/unknown.ts"
@@ -27,7 +27,7 @@ import { unknownWorkspace } from "./state/unknown.ts"
 export interface Sandboxes
   extends Views,
     Omit<Requests, "stop" | "remove" | "replaceWorkspace">,
-    Uses,
+    SandboxUse,
     Copies,
     Live {
   readonly names: Names
@@ -62,7 +62,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const rooms = await openRooms(parts)
   const calls = openCalls(rooms)
   const { names, views, requests } = calls
-  const { rescue, wants, guard, keeping, passes, workers } = rooms
+  const { rescue, desiredConfigs, guard, keeping, passes, workers } = rooms
   const { current } = names
 
   return {
@@ -72,7 +72,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     names,
     describe: calls.describe,
     up: calls.up,
-    list: views.list,
+    list: (signal) => views.list(signal),
     get: async (sandbox, signal) => await views.get(await current(sandbox), signal),
     why: async (sandbox) => {
       const why = await views.why(await current(sandbox))
@@ -80,7 +80,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       return { ...why, earlier: { sandbox, decisions: (await views.why(sandbox)).decisions } }
     },
     trace: async (sandbox, signal) =>
-      rooms.bridges.trace(await linkOf({ ...rooms, ...keeping }, await current(sandbox)), signal),
+      rooms.bridges.trace(
+        await sharedDirectoryOf({ ...rooms, ...keeping }, await current(sandbox)),
+        signal,
+      ),
     booted: async (sandbox, signal) => await calls.live.booted(await current(sandbox), signal),
     workspace: async (slug) => {
       const found = await rooms.workspaces.get(slug)
@@ -90,7 +93,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
     hold: (...call) => requests.hold(...call),
     release: async (sandbox, lease) => await requests.release(await current(sandbox), lease),
-    adoptQuarantined: async (sandbox) => await requests.adoptQuarantined(await current(sandbox)),
+    recover: async (sandbox) => await requests.recover(await current(sandbox)),
     // Operations that free room have to work on a full disk.
     stop: async (asked, options) => {
       const sandbox = await current(asked)
@@ -111,8 +114,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     haltOf: (sandbox) => guard.why(sandbox),
     giveUp: openGiveUp({ ...rooms, haltOf: (sandbox) => guard.why(sandbox), wake: workers.wake }),
     reconcile: async ({ dryRun }) => {
-      await wants.prepare()
-      wants.refresh()
+      await desiredConfigs.prepare()
+      desiredConfigs.refresh()
       return await reconcile(rooms, { dryRun })
     },
     adopt: (signal) => passes.start(signal),
@@ -123,17 +126,17 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 /** The calls of people and programs, one subject each. */
 const openCalls = (rooms: Rooms) => {
   const { keeping, workers, ensure, guard, pressure } = rooms
-  const { keepers } = keeping
+  const { connections } = keeping
   const { wake } = workers
   const held = (sandbox: SandboxId) => guard.held(sandbox)
   const parts = { ...rooms, ...keeping, ...rooms.files, wake, held }
   const live = openLive(parts)
   const views = openViews(parts)
-  const uses = openUses({
+  const uses = openSandboxUse({
     ...parts,
-    linkOf: (sandbox) => linkOf(parts, sandbox),
+    sharedDirectoryOf: (sandbox) => sharedDirectoryOf(parts, sandbox),
     booted: live.booted,
-    bootOf: (sandbox) => keepers.get(sandbox)?.boot,
+    bootOf: (sandbox) => connections.get(sandbox)?.boot,
   })
   const names = openNames({
     ...rooms,

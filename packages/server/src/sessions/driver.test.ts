@@ -10,15 +10,15 @@ import { AgentSpec } from "@berth/protocol/workspace"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
-import type { Kept } from "../sandboxes/keeping/kept.ts"
+import type { SandboxConnection } from "../sandboxes/keeping/connection.ts"
 import type { EndProcesses } from "../sandboxes/requests/end-processes.ts"
 import type { Use } from "../sandboxes/requests/use.ts"
 import { systemClock } from "../sandboxes/state/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/state/rows.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
-import { type DriverParts, openDriver } from "./driver.ts"
-import type { StopLimits } from "./enforce-stop.ts"
+import { Driver, type DriverParts } from "./driver.ts"
+import type { StopLimits } from "./limits.ts"
 import type { AssignedPrompt } from "./rows.ts"
 import { openStored, type Stored } from "./stored.ts"
 
@@ -35,7 +35,7 @@ const use = {
   end: async () => {},
 } as Partial<Use> as Use
 
-const keeping = (kept: Partial<Kept>): Kept => kept as Kept
+const keeping = (kept: Partial<SandboxConnection>): SandboxConnection => kept as SandboxConnection
 
 const AT = "2026-01-02T03:04:05.678Z"
 
@@ -53,7 +53,7 @@ const ended = (prompt: PromptId, state: "succeeded" | "failed"): EventBody => ({
 const isStateOf = (body: EventBody, prompt: PromptId, state: string): boolean =>
   body.type === "prompt.state" && body.prompt === prompt && body.state === state
 
-const succeeding = (): Kept =>
+const succeeding = (): SandboxConnection =>
   keeping({
     agent: "shell",
     connected: Promise.resolve(),
@@ -87,7 +87,7 @@ const setUp = async (
     atMs: 1,
   })
   const started: PromptStanding = { state: "started" }
-  const kept: Partial<Kept> = {
+  const kept: Partial<SandboxConnection> = {
     agent: "shell",
     startPrompt: async ({ prompt }) => {
       await whole.changes.end(prompt, { state: "succeeded" })
@@ -105,7 +105,7 @@ const setUp = async (
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const presence = { of: keptBy, work: async () => {} }
   const open = () => {
-    const opened = openDriver({
+    const opened = new Driver({
       stored,
       sandboxes,
       presence,
@@ -121,7 +121,7 @@ const setUp = async (
       },
       ...parts,
     })
-    whole.onChange(opened.wake)
+    whole.onChange((session) => opened.wake(session))
     onTestFinished(() => opened.close())
     return opened
   }

@@ -9,23 +9,18 @@ export interface Hindrance {
   readonly forMs?: number
 }
 
-/** The state of the conversation with a sandbox about one of its prompts. */
-export interface Talk {
-  /** Everything has been sent, and the sandbox has answered. */
-  isSettled: boolean
-  /** Why the last attempt to reach the sandbox failed; undefined: it succeeded. */
-  refusal: BerthError | undefined
-}
-
-/** Finds out why the sandbox does nothing for the prompt; undefined: there is no reason. */
+/**
+ * Finds out why the sandbox does nothing for the prompt; undefined: there is no reason. `refusal` is how the last call
+ * about the prompt failed.
+ */
 export const openHindranceOf =
   (sandboxes: Pick<Sandboxes, "kept" | "haltOf">) =>
-  (sandbox: SandboxId, talk: Talk): Hindrance | undefined => {
+  (sandbox: SandboxId, refusal: BerthError | undefined): Hindrance | undefined => {
     const halt = sandboxes.haltOf(sandbox)
     if (halt !== undefined)
       return { code: "sandbox.halted", message: `${sandbox} is halted: ${halt}` }
     const silence = silenceOf(sandboxes, sandbox)
-    if (silence === undefined) return talk.refusal
+    if (silence === undefined) return refusal
     const { reason, forMs } = silence
     return {
       code: reason?.code ?? "bridge.unreachable",

@@ -2,8 +2,8 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Logger } from "../logging/logger.ts"
-import { thinkingClaim, watchedClaim } from "../sandboxes/requests/session-claims.ts"
-import type { Claim, Use } from "../sandboxes/requests/use.ts"
+import { thinkingLease, watchedLease } from "../sandboxes/requests/session-leases.ts"
+import type { LeaseRequest, Use } from "../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Rows } from "./rows.ts"
 
@@ -109,9 +109,9 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
       const { state } = await rows.get(session)
       const sandbox = state === "open" ? await rows.lastSandbox(session) : undefined
       const kept = sessionKeepMs > 0 ? sandbox : undefined
-      its.thought = await moved(its.thought, kept, thinkingClaim(session, sessionKeepMs))
+      its.thought = await moved(its.thought, kept, thinkingLease(session, sessionKeepMs))
       const seen = its.watching > 0 ? sandbox : undefined
-      its.watched = await moved(its.watched, seen, watchedClaim(session))
+      its.watched = await moved(its.watched, seen, watchedLease(session))
     } catch (err) {
       its.isBehind = true
       log.warn(
@@ -124,7 +124,7 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   const moved = async (
     before: Use | undefined,
     sandbox: SandboxId | undefined,
-    claim: Claim,
+    claim: LeaseRequest,
   ): Promise<Use | undefined> => {
     // The lease is taken even if there was one: the sandbox may have been presumed dead in between, which ended every
     // lease of it.
@@ -135,7 +135,10 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   }
 
   /** undefined: the sandbox cannot be used any more. */
-  const take = async (sandbox: SandboxId | undefined, claim: Claim): Promise<Use | undefined> => {
+  const take = async (
+    sandbox: SandboxId | undefined,
+    claim: LeaseRequest,
+  ): Promise<Use | undefined> => {
     try {
       return sandbox && (await sandboxes.resume(sandbox, claim))
     } catch (thrown) {

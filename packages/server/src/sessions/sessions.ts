@@ -13,8 +13,8 @@ import type { Clock } from "../sandboxes/state/clock.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import type { Store } from "../store/open.ts"
 import { agentChanged } from "./agent-changed.ts"
-import { openDriver } from "./driver.ts"
-import type { EnforceStopParts } from "./enforce-stop.ts"
+import { Driver } from "./driver.ts"
+import type { EndOverdueParts } from "./end-overdue.ts"
 import { openPresence } from "./presence.ts"
 import { removeRows, requireIdle, untilIdle } from "./remove.ts"
 import {
@@ -66,7 +66,7 @@ export interface SessionsParts {
   /** How long a session keeps its sandbox after it was active; 0: not at all. */
   readonly sessionKeepMs: number
   /** Kills processes of a sandbox from outside: see end-processes.ts. */
-  readonly endProcesses: EnforceStopParts["endProcesses"]
+  readonly endProcesses: EndOverdueParts["endProcesses"]
   readonly at: FailPoint
 }
 
@@ -82,8 +82,8 @@ export const openSessions = async (
   const { stored, sandboxes, keys, clock } = parts
   const { rows, changes, log } = stored
   const presence = openPresence({ ...parts, rows })
-  const driver = openDriver({ ...parts, presence })
-  stored.onChange(driver.wake)
+  const driver = new Driver({ ...parts, presence })
+  stored.onChange((session) => driver.wake(session))
   await driver.start()
   const forget = async (): Promise<void> => {
     if (parts.keepEventsMs === null) return

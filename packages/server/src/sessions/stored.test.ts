@@ -16,8 +16,8 @@ import { openLeases } from "../sandboxes/use/leases.ts"
 import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
+import { promptLease } from "./assign.ts"
 import { MAX_CONTINUED } from "./changes.ts"
-import { claimOf } from "./deliver.ts"
 import { openStored } from "./stored.ts"
 
 const AT = "2026-01-02T03:04:05.678Z"
@@ -264,7 +264,7 @@ describe("a prompt", () => {
     const prompt = await given(sandbox)
     const leases = await openLeases({ db: store.db, clock: systemClock, onFree: () => {} })
     onTestFinished(() => leases.close())
-    await leases.acquire({ ...claimOf(prompt), sandbox })
+    await leases.acquire({ ...promptLease(prompt), sandbox })
     const rows = openSandboxRows(store.db, systemClock)
     const stop = () =>
       rows.beginStopUnlessUsed(sandbox, { cause: "person", reason: "of a test" }, ["pr-other"])

@@ -12,15 +12,14 @@ import { syncDirectory } from "../host/sync-directory.ts"
 import { compareTree } from "./compare.ts"
 import type { Call, Context } from "./context.ts"
 import { describeTree } from "./describe.ts"
-import { fingerprint } from "./fingerprint.ts"
 import { flush } from "./flush.ts"
 import type { ToolboxInput } from "./inputs/input.ts"
 import { type Inspected, inspect } from "./inspect.ts"
+import { lookAt } from "./look.ts"
 import { renderManifest } from "./manifest.ts"
 import { ownName } from "./owner.ts"
 import { type Planned, planTree, sizeOf } from "./plan.ts"
 import { countStep, type OnProgress } from "./progress.ts"
-import { hashOf } from "./read-file.ts"
 import { removeToolbox } from "./remove.ts"
 import { madeFrom, writeSeal } from "./seal.ts"
 import { sweep } from "./sweep.ts"
@@ -46,14 +45,14 @@ export const build = async (
   await mkdir(layout.root, { recursive: true })
   await sweep(layout)
 
-  const planned = await planTree(inputs, signal)
-  const look = lookOf(inputs, planned)
+  const look = await lookAt(inputs, { signal })
   const known = await madeFrom(layout, look)
   if (known !== undefined) {
     const there = await inspect(context, known, { signal })
     if (there.state === "intact") return present(there.manifest)
   }
 
+  const planned = await planTree(inputs, signal)
   const bytesTotal = planned.reduce((sum, each) => sum + sizeOf(each), 0)
   const count = (step: Parameters<typeof countStep>[0]) => countStep(step, bytesTotal, onProgress)
   const manifest = await describeTree(inputs, planned, { arch, signal, onBytes: count("reading") })
@@ -75,24 +74,13 @@ export const idMadeFrom = async (
   { layout }: Context,
   inputs: readonly ToolboxInput[],
   { signal }: Call,
-): Promise<ToolboxId | undefined> =>
-  await madeFrom(layout, lookOf(inputs, await planTree(inputs, signal)))
+): Promise<ToolboxId | undefined> => await madeFrom(layout, await lookAt(inputs, { signal }))
 
 const present = (manifest: ToolboxManifest): Built => ({
   manifest,
   outcome: "present",
   problems: [],
 })
-
-/** A fingerprint of the inputs by their attributes, with everything else that decides about the tree. */
-const lookOf = (inputs: readonly ToolboxInput[], planned: readonly Planned[]): string => {
-  const entries = inputs.map(({ name, version, main }) => [name, version, main])
-  const made = planned.filter((each) => each.kind !== "file")
-  const seen = planned.flatMap(({ path, ...each }) =>
-    each.kind === "file" ? [{ name: `${path} ${each.from}`, stats: each.stats }] : [],
-  )
-  return hashOf(`${fingerprint(seen)} ${JSON.stringify([entries, made])}`).sha256
-}
 
 interface Staging extends Call {
   readonly planned: readonly Planned[]

@@ -2,9 +2,9 @@ import { ToolboxId } from "@berth/protocol/toolbox"
 import { expect, it } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
-import type { OptionalAgent } from "./agents/optional.ts"
 import type { BuildCall } from "./build.ts"
 import { currentToolbox } from "./current.ts"
+import type { OptionalAgent } from "./inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./store.ts"
 
 const log = await createLogger({
@@ -17,11 +17,14 @@ const log = await createLogger({
 const TOOLBOX = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), outcome: "built" } as BuiltToolbox
 
 /** A build whose progress and end are said by the test. */
-const stage = () => {
+const stage = ({ collectAfterMs = 60_000 } = {}) => {
   const builds: (OptionalAgent | undefined)[] = []
   let building = Promise.withResolvers<BuiltToolbox>()
   let call: BuildCall | undefined
+  const collected: (readonly ToolboxId[])[] = []
   const toolbox = currentToolbox({
+    collect: async (keep) => collected.push(keep),
+    collectAfterMs,
     build: (given, agent) => {
       builds.push(agent)
       call = given
@@ -35,6 +38,7 @@ const stage = () => {
   return {
     toolbox,
     builds,
+    collected,
     copy: (percent: number) =>
       call?.onProgress?.({ step: "copying", entry: "node", bytesDone: percent, bytesTotal: 100 }),
     end: () => building.resolve(TOOLBOX),
@@ -91,4 +95,12 @@ it("builds again after a failure", async () => {
   end()
   expect(await next).toBe(TOOLBOX)
   expect(builds).toEqual([undefined, undefined])
+})
+
+it("removes unused toolboxes after a build, except those that it has built", async () => {
+  const { toolbox, end, collected } = stage({ collectAfterMs: 1 })
+  const built = toolbox("shell")
+  end()
+  await built
+  await expect.poll(() => collected).toEqual([[TOOLBOX.id]])
 })

@@ -1,21 +1,29 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
+import type { ToolboxId } from "@berth/protocol/toolbox"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
-import { type OptionalAgent, optionalAgent } from "./agents/optional.ts"
 import type { BuildCall } from "./build.ts"
+import { type OptionalAgent, optionalAgent } from "./inputs/optional-agents.ts"
 import type { BuiltToolbox } from "./store.ts"
 
 /** How often callers are told the progress. */
 const TELL_EVERY_MS = 1_000
 
+/** Unused toolboxes are removed when the first requests have been answered. */
+const COLLECT_AFTER_MS = 5_000
+
 export interface CurrentParts {
   readonly build: (call: BuildCall, agent?: OptionalAgent) => Promise<BuiltToolbox>
+  /** Removes the toolboxes that nobody uses, except these. */
+  readonly collect: (keep: readonly ToolboxId[], signal: AbortSignal) => Promise<unknown>
   readonly log: Logger
   /** Ends the builds. */
   readonly signal: AbortSignal
   /** Default: TELL_EVERY_MS. */
   readonly tellEveryMs?: number
+  /** Default: COLLECT_AFTER_MS. */
+  readonly collectAfterMs?: number
 }
 
 export interface ToolboxWait {
@@ -39,7 +47,17 @@ interface Building {
  */
 export const currentToolbox = (parts: CurrentParts) => {
   const { log, signal: ended, tellEveryMs = TELL_EVERY_MS } = parts
+  const { collectAfterMs = COLLECT_AFTER_MS } = parts
   const buildings = new Map<OptionalAgent | undefined, Building>()
+
+  const collect = (): void => {
+    if (ended.aborted) return
+    const made = [...buildings.values()].flatMap(({ made }) => made?.id ?? [])
+    parts.collect(made, ended).catch((err: unknown) => {
+      if (ended.aborted) return
+      log.warn({ op: "toolbox.collect", err }, "unused toolboxes stay until the next build")
+    })
+  }
 
   const begin = (agent: OptionalAgent | undefined): Building => {
     const fields = agent === undefined ? {} : { agent }
@@ -53,6 +71,7 @@ export const currentToolbox = (parts: CurrentParts) => {
       const made = await parts.build({ signal: ended, onProgress }, agent)
       note({ toolbox: made.id, toolboxOutcome: made.outcome })
       building.made = made
+      setTimeout(collect, collectAfterMs).unref()
       return made
     })
     const building: Building = { built, said: "" }

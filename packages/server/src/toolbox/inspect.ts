@@ -3,7 +3,7 @@ import type { ToolboxId, ToolboxManifest, ToolboxProblem } from "@berth/protocol
 import { TOOLBOX_MANIFEST } from "@berth/protocol/toolbox"
 import { compareTree } from "./compare.ts"
 import type { Call, Context } from "./context.ts"
-import { readManifest } from "./manifest.ts"
+import { readManifest, readSealedManifest } from "./manifest.ts"
 import { sealHolds, writeSeal } from "./seal.ts"
 
 export type Inspected =
@@ -31,13 +31,15 @@ export const inspect = async (
   const top = await lstat(tree, { bigint: true }).catch(() => undefined)
   if (top === undefined) return { state: "absent" }
   const { ino: inode } = top
-  const read = await readManifest(tree, id)
+  // A sealed manifest was compared when the seal was made.
+  const sealed = !thoroughly && (await sealHolds(layout, id, signal))
+  const read = sealed ? await readSealedManifest(tree) : await readManifest(tree, id)
   if ("distrust" in read) {
     const problem = { path: TOOLBOX_MANIFEST, problem: "manifest", found: read.distrust } as const
     return { state: "changed", problems: [problem], inode }
   }
   const { manifest } = read
-  if (!thoroughly && (await sealHolds(layout, id, signal))) return { state: "intact", manifest }
+  if (sealed) return { state: "intact", manifest }
   const problems = await compareTree(tree, manifest, { signal })
   if (problems.length > 0) return { state: "changed", problems, inode, manifest }
   await writeSeal(layout, id, { signal })

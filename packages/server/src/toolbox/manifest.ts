@@ -25,21 +25,33 @@ const ID_LETTERS = 40
 
 export const renderManifest = (manifest: ToolboxManifest): string => `${JSON.stringify(manifest)}\n`
 
-/** Reads the manifest of a tree that must have this id, or says why it cannot be trusted. */
-export const readManifest = async (
+export type ReadManifest =
+  | { readonly manifest: ToolboxManifest }
+  /** Why the manifest cannot be trusted. */
+  | { readonly distrust: string }
+
+/** Reads the manifest of a tree that must have this id. */
+export const readManifest = async (tree: string, id: ToolboxId): Promise<ReadManifest> => {
+  const read = await readWith(tree, (json) => ToolboxManifest.parse(json))
+  if ("distrust" in read) return read
+  const distrust = lieIn(read.manifest, id)
+  return distrust === undefined ? read : { distrust }
+}
+
+/** Reads a manifest that is as it was when all of it was checked: thousands of files are not checked again. */
+export const readSealedManifest = (tree: string): Promise<ReadManifest> =>
+  readWith(tree, (json) => json as ToolboxManifest)
+
+const readWith = async (
   tree: string,
-  id: ToolboxId,
-): Promise<{ readonly manifest: ToolboxManifest } | { readonly distrust: string }> => {
-  let manifest: ToolboxManifest
+  parse: (json: unknown) => ToolboxManifest,
+): Promise<ReadManifest> => {
   try {
-    manifest = ToolboxManifest.parse(
-      JSON.parse(await readFile(join(tree, TOOLBOX_MANIFEST), "utf8")),
-    )
+    const text = await readFile(join(tree, TOOLBOX_MANIFEST), "utf8")
+    return { manifest: parse(JSON.parse(text)) }
   } catch (thrown) {
     return { distrust: `cannot be read: ${(thrown as Error).message}` }
   }
-  const distrust = lieIn(manifest, id)
-  return distrust === undefined ? { manifest } : { distrust }
 }
 
 /** A statement of a manifest that cannot be true; undefined if there is none. */

@@ -52,7 +52,11 @@ export const sealHolds = async (
 }
 
 /** The toolbox that was made from inputs with this fingerprint. */
-export const madeFrom = async (layout: Layout, inputs: string): Promise<ToolboxId | undefined> => {
+export const madeFrom = async (
+  layout: Layout,
+  inputs: string | undefined,
+): Promise<ToolboxId | undefined> => {
+  if (inputs === undefined) return undefined
   for (const id of await sealed(layout)) {
     if ((await readSeal(layout, id))?.inputs === inputs) return id
   }

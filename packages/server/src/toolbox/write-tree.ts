@@ -6,7 +6,7 @@ import type { Planned } from "./plan.ts"
 import { breathe, type Reading, readInChunks, SMALL_BYTES } from "./read-file.ts"
 
 export const FILE_MODE = 0o444
-export const PROGRAM_MODE = 0o555
+const PROGRAM_MODE = 0o555
 export const DIRECTORY_MODE = 0o555
 
 interface Writing {

@@ -1,14 +1,14 @@
 import { MAX_ACTIVITY_WAIT_MS } from "@berth/protocol/activity-limits"
 import { BerthError } from "@berth/protocol/errors"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import { sendJson } from "../features/body.ts"
 import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
-import type { Uses } from "../features/uses.ts"
 import { LeftProcesses, type LeftProcessesParts } from "../processes/tree/left-processes.ts"
 import { ActivityWatch } from "./watch.ts"
 
 export interface ActivityParts extends Pick<LeftProcessesParts, "bootProcesses"> {
-  readonly uses: Uses
+  readonly tracker: ActivityTracker
   /** Resolves when the prompts that an earlier supervisor left are known. Until then the activity is unknown. */
   readonly promptsKnown: Promise<unknown>
 }
@@ -16,10 +16,10 @@ export interface ActivityParts extends Pick<LeftProcessesParts, "bootProcesses">
 /** Reports the sandbox's activity, as `activity.ts` of the protocol describes it. */
 export const activityFeature = (
   { clock, user }: FeatureParts,
-  { uses, promptsKnown, bootProcesses }: ActivityParts,
+  { tracker, promptsKnown, bootProcesses }: ActivityParts,
 ): Feature => {
   const processes = new LeftProcesses({ clock, user, bootProcesses })
-  const watch = new ActivityWatch({ clock, uses, left: () => processes.count() })
+  const watch = new ActivityWatch({ clock, tracker, left: () => processes.count() })
   return {
     http: [
       {

@@ -2,7 +2,7 @@ import type { CommandId } from "@berth/protocol/commands"
 import { newId } from "@berth/protocol/ids"
 import type { TerminalId } from "@berth/protocol/terminals"
 import { describe, expect, it } from "vitest"
-import { Uses } from "../features/uses.ts"
+import { ActivityTracker } from "../features/activity-tracker.ts"
 import { ManualClock } from "../processes/testing/manual-clock.ts"
 import { ActivityWatch, LOOK_EVERY_MS } from "./watch.ts"
 
@@ -13,7 +13,7 @@ const WAIT_MS = 20_000
 
 const stage = () => {
   const clock = new ManualClock()
-  const uses = new Uses()
+  const tracker = new ActivityTracker()
   const world = { left: 0, looks: 0, whileLooking: () => {} }
   const left = async () => {
     world.looks++
@@ -22,7 +22,7 @@ const stage = () => {
     world.whileLooking()
     return seen
   }
-  return { clock, uses, world, watch: new ActivityWatch({ clock, uses, left }) }
+  return { clock, tracker, world, watch: new ActivityWatch({ clock, tracker, left }) }
 }
 
 /** Tells whether the promise has settled, once everything that can happen now has happened. */
@@ -37,14 +37,14 @@ const isSettled = async (promise: Promise<unknown>): Promise<boolean> => {
 
 describe("the activity of a sandbox", () => {
   it("has another version after every change", async () => {
-    const { uses, watch, world } = stage()
+    const { tracker, watch, world } = stage()
     const versions = new Set([(await watch.now()).version])
     const prompt = newId.prompt()
     const changes = [
-      () => uses.setPrompts([prompt]),
-      () => uses.commandStarted(command),
-      () => uses.setViewers(terminal, 0),
-      () => uses.setViewers(terminal, 2),
+      () => tracker.setPrompts([prompt]),
+      () => tracker.commandStarted(command),
+      () => tracker.setViewers(terminal, 0),
+      () => tracker.setViewers(terminal, 2),
     ]
     for (const change of changes) {
       change()
@@ -60,21 +60,21 @@ describe("the activity of a sandbox", () => {
     })
     expect(versions.add(version).size).toBe(changes.length + 2)
     expect((await watch.now()).version).toBe(version)
-    uses.commandEnded(command)
+    tracker.commandEnded(command)
     versions.add((await watch.now()).version)
-    uses.terminalEnded(terminal)
+    tracker.terminalEnded(terminal)
     const ended = await watch.now()
     expect(ended).toMatchObject({ commands: [], terminals: [] })
     expect(versions.add(ended.version).size).toBe(changes.length + 4)
   })
 
   it("is told at once to a client with another version, else at the next change", async () => {
-    const { uses, watch } = stage()
+    const { tracker, watch } = stage()
     const { version } = await watch.now()
     expect(await watch.after(version + 1, WAIT_MS, never)).toMatchObject({ version })
     const waiting = watch.after(version, WAIT_MS, never)
     expect(await isSettled(waiting)).toBe(false)
-    uses.commandStarted(command)
+    tracker.commandStarted(command)
     expect(await waiting).toMatchObject({ commands: [command] })
   })
 
@@ -104,13 +104,13 @@ describe("the activity of a sandbox", () => {
   })
 
   it("[R1.7] still names a prompt that ends during the look, and counts at the next look the processes that it left", async () => {
-    const { uses, watch, world } = stage()
+    const { tracker, watch, world } = stage()
     const prompt = newId.prompt()
-    uses.setPrompts([prompt])
+    tracker.setPrompts([prompt])
     world.whileLooking = () => {
       world.whileLooking = () => {}
       world.left = 1
-      uses.setPrompts([])
+      tracker.setPrompts([])
     }
     const { version, ...before } = await watch.now()
     expect(before).toMatchObject({ prompts: [prompt], leftProcesses: 0 })
@@ -121,11 +121,11 @@ describe("the activity of a sandbox", () => {
   })
 
   it("is told at once when it changes during the look", async () => {
-    const { uses, watch, world } = stage()
+    const { tracker, watch, world } = stage()
     const { version } = await watch.now()
     world.whileLooking = () => {
       world.whileLooking = () => {}
-      uses.commandStarted(command)
+      tracker.commandStarted(command)
     }
     expect(await watch.after(version, WAIT_MS, never)).toMatchObject({ commands: [command] })
   })

@@ -15,26 +15,26 @@ import type { AskId } from "@berth/protocol/bridge"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { temporaryDirectory } from "../journal/testing/events.ts"
-import { Asks } from "./asks.ts"
 import { IncomingBundle } from "./bundles.ts"
 import { hostRepos } from "./host-repos.ts"
+import { HostRequests } from "./host-requests.ts"
 import { AUTHORIZED, get, serve } from "./testing/supervisor.ts"
 
 const COMMIT = "0".repeat(40)
 
 /** Starts a supervisor that has asked for a repo, and plays the server's end. */
 const asking = async (directory = temporaryDirectory()) => {
-  const asks = new Asks()
-  const server = await serve({ asks })
+  const hostRequests = new HostRequests()
+  const server = await serve({ hostRequests })
   let id = "" as AskId
-  asks.connect((ask) => {
+  hostRequests.connect((ask) => {
     id = ask.id
   })
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
   const path = join(directory, "bundle")
   const wanted = { repo: "r", ref: undefined, have: [], path }
-  const fetched = hostRepos(asks).fetch(wanted, stop.signal)
+  const fetched = hostRepos(hostRequests).fetch(wanted, stop.signal)
   fetched.catch(() => {})
   const start = (ask: string = id) => {
     const sent = request({
@@ -58,10 +58,10 @@ const asking = async (directory = temporaryDirectory()) => {
     return await answered
   }
   const answer = (bundled: boolean) =>
-    asks.answer(id, { kind: "repo", commit: COMMIT, branch: "main", bundled })
+    hostRequests.answer(id, { kind: "repo", commit: COMMIT, branch: "main", bundled })
   return {
     ...server,
-    asks,
+    hostRequests,
     fetched,
     start,
     put,
@@ -131,7 +131,11 @@ describe("a bundle that the server sends", () => {
 
     const second = await asking()
     await second.put("whole")
-    second.asks.answer(second.id(), { kind: "refused", code: "repo.git_failed", reason: "no" })
+    second.hostRequests.answer(second.id(), {
+      kind: "refused",
+      code: "repo.git_failed",
+      reason: "no",
+    })
     await expect(second.fetched).rejects.toMatchObject({ code: "repo.git_failed" })
     expect(existsSync(second.bundle)).toBe(false)
 

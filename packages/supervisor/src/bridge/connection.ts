@@ -5,7 +5,7 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { RawData, WebSocket } from "ws"
 import { abortable } from "../journal/abortable.ts"
 import type { Journal } from "../journal/journal.ts"
-import type { Asks } from "./asks.ts"
+import type { HostRequests } from "./host-requests.ts"
 import { parseServerMessage } from "./parse.ts"
 import type { Prompts } from "./prompts.ts"
 
@@ -28,7 +28,7 @@ export interface ConnectionParts {
   readonly sandbox: SandboxId
   readonly journal: Promise<Journal>
   readonly prompts: Promise<Prompts>
-  readonly asks?: Asks | undefined
+  readonly hostRequests?: HostRequests | undefined
   /** Called when this connection has received a valid hello. From then on it is the only one. */
   readonly takeOver: (connection: Connection) => void
   readonly onFault: (error: BerthError) => void
@@ -124,7 +124,7 @@ export class Connection {
   #sayAsks(): void {
     const { signal } = this.#over
     if (signal.aborted) return
-    const disconnect = this.#parts.asks?.connect((ask) => {
+    const disconnect = this.#parts.hostRequests?.connect((ask) => {
       // An ask that does not get through is sent again on the next connection.
       this.#send(ask).catch(() => {})
     })
@@ -165,7 +165,7 @@ export class Connection {
         this.#answer(message.prompt, (prompts) => prompts.answer(message.prompt, message.answer))
         break
       case "answer":
-        this.#parts.asks?.answer(message.id, message.answer)
+        this.#parts.hostRequests?.answer(message.id, message.answer)
     }
   }
 

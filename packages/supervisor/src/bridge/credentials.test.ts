@@ -7,19 +7,21 @@ import type { Ask } from "@berth/protocol/bridge"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { temporaryDirectory } from "../journal/testing/events.ts"
-import { Asks } from "./asks.ts"
 import { type CredentialsOptions, MAX_CONNECTIONS, serveCredentials } from "./credentials.ts"
+import { HostRequests } from "./host-requests.ts"
 
 /** A socket for git, with a server behind it that grants everything. */
 const serve = async (options: Partial<CredentialsOptions> = {}) => {
-  const asks = new Asks()
+  const hostRequests = new HostRequests()
   const asked: Ask[] = []
-  asks.connect(({ id, ask }) => {
+  hostRequests.connect(({ id, ask }) => {
     asked.push(ask)
-    queueMicrotask(() => asks.answer(id, { kind: "credential", username: "u", password: "p" }))
+    queueMicrotask(() =>
+      hostRequests.answer(id, { kind: "credential", username: "u", password: "p" }),
+    )
   })
   const path = join(temporaryDirectory(), "git", "socket")
-  const server = await serveCredentials({ path, user: undefined, asks, ...options })
+  const server = await serveCredentials({ path, user: undefined, hostRequests, ...options })
   onTestFinished(() => server.close())
   const open = () => {
     const socket = connect(path)

@@ -5,7 +5,7 @@ import type { Ask } from "@berth/protocol/bridge"
 import { MAX_URL_CHARS } from "@berth/protocol/bridge-limits"
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { User } from "../processes/user.ts"
-import type { Asks } from "./asks.ts"
+import type { HostRequests } from "./host-requests.ts"
 import { listen } from "./listen.ts"
 
 /** Time limit from a connection to its whole question, which git has ready. */
@@ -21,7 +21,7 @@ export interface CredentialsOptions {
   readonly path: string
   /** The user who may ask, besides the supervisor's own. */
   readonly user: User | undefined
-  readonly asks: Asks
+  readonly hostRequests: HostRequests
   readonly questionDeadlineMs?: number
 }
 
@@ -61,7 +61,7 @@ export const serveCredentials = async (options: CredentialsOptions): Promise<Cre
 
 const converse = async (
   socket: Socket,
-  { asks, questionDeadlineMs = QUESTION_DEADLINE_MS }: CredentialsOptions,
+  { hostRequests, questionDeadlineMs = QUESTION_DEADLINE_MS }: CredentialsOptions,
   signal: AbortSignal,
 ): Promise<void> => {
   const gone = new AbortController()
@@ -69,7 +69,10 @@ const converse = async (
   socket.once("close", () => gone.abort())
   try {
     const question = parseQuestion(await readQuestion(socket, questionDeadlineMs))
-    const { username, password } = await asks.ask(question, AbortSignal.any([signal, gone.signal]))
+    const { username, password } = await hostRequests.send(
+      question,
+      AbortSignal.any([signal, gone.signal]),
+    )
     socket.end(JSON.stringify({ username, password }))
   } catch (thrown) {
     const { message, hint } = toWireError(thrown)

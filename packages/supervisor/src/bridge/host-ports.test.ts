@@ -4,8 +4,8 @@ import { type AddressInfo, connect as connectTo, createServer, type Socket } fro
 import { buffer } from "node:stream/consumers"
 import { MAX_HOST_CONNECTIONS } from "@berth/protocol/port-limits"
 import { describe, expect, it, onTestFinished, vi } from "vitest"
-import { Asks } from "./asks.ts"
 import { CarriedPorts } from "./host-ports.ts"
+import { HostRequests } from "./host-requests.ts"
 import { AUTHORIZED, connect, helloTo, serve } from "./testing/supervisor.ts"
 
 const freePort = async (): Promise<number> => {
@@ -21,12 +21,12 @@ const isAsk = ({ type }: Record<string, unknown>) => type === "ask"
 
 /** Opens a port of the host inside, with a server that the test plays. */
 const open = async () => {
-  const asks = new Asks()
+  const hostRequests = new HostRequests()
   const warnings: string[] = []
   let nowMs = 0
   const warn = (message: string) => warnings.push(message)
-  const carried = new CarriedPorts({ asks, clock: { nowMs: () => nowMs }, warn })
-  const { path, sandbox } = await serve({ asks })
+  const carried = new CarriedPorts({ hostRequests, clock: { nowMs: () => nowMs }, warn })
+  const { path, sandbox } = await serve({ hostRequests })
   onTestFinished(() => carried.close())
   const port = await freePort()
   await carried.listen(port)

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream"
 import { toWireError } from "@berth/protocol/errors"
 import { MAX_HOST_CONNECTIONS } from "@berth/protocol/port-limits"
 import type { Clock } from "../processes/clock.ts"
-import type { Asks } from "./asks.ts"
+import type { HostRequests } from "./host-requests.ts"
 import { join } from "./join.ts"
 import { listen } from "./listen.ts"
 
@@ -16,7 +16,7 @@ const WARN_EVERY_MS = 60_000
 const LOOPBACK = "127.0.0.1"
 
 export interface HostPortsOptions {
-  readonly asks: Asks
+  readonly hostRequests: HostRequests
   readonly clock: Pick<Clock, "nowMs">
   readonly warn: (message: string) => void
 }
@@ -75,7 +75,7 @@ export class CarriedPorts {
       isCarried = true
       join(client, tunnel)
     }
-    await this.#options.asks.ask({ kind: "host-port", port }, signal, { onTunnel })
+    await this.#options.hostRequests.send({ kind: "host-port", port }, signal, { onTunnel })
     // The connection is handed over in the turn in which the question is answered.
     if (!isCarried) client.destroy()
   }

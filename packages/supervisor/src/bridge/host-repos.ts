@@ -1,14 +1,14 @@
 import { MAX_HAVE } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import type { HostRepos } from "../repos/host-repos.ts"
-import type { Asks } from "./asks.ts"
 import { IncomingBundle } from "./bundles.ts"
+import type { HostRequests } from "./host-requests.ts"
 
 /**
  * Fetches repos of the host by asking the server. In a bundle, `HEAD` is the wanted commit. The ref is beside it by its
  * full name, unless a commit was asked for by its id.
  */
-export const hostRepos = (asks: Asks): HostRepos => ({
+export const hostRepos = (hostRequests: HostRequests): HostRepos => ({
   fetch: async ({ repo, ref, have, submodule, path }, signal) => {
     const bundle = new IncomingBundle(path)
     try {
@@ -16,7 +16,7 @@ export const hostRepos = (asks: Asks): HostRepos => ({
         kind: _,
         bundled,
         ...told
-      } = await asks.ask(
+      } = await hostRequests.send(
         {
           kind: "repo",
           repo,

@@ -2,14 +2,14 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Duplex } from "node:stream"
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { Dispatch } from "../features/dispatch.ts"
-import type { Asks } from "./asks.ts"
+import type { HostRequests } from "./host-requests.ts"
 import { refuse, reply } from "./reply.ts"
 import type { Upgrades } from "./upgrades.ts"
 
 export interface InsideParts {
   readonly upgrades: Upgrades
   /** Undefined: nothing is asked, and no bundle is accepted. */
-  readonly asks?: Asks | undefined
+  readonly hostRequests?: HostRequests | undefined
   /** The routes besides the bridge's own. */
   readonly features?: Dispatch | undefined
 }
@@ -52,7 +52,7 @@ export class Inside {
   /** Receives a bundle. Answers 204 when it is written; the asker gets every other outcome. */
   async #receive(ask: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const isTaken = (await this.#parts.asks?.receive(ask, request)) ?? false
+      const isTaken = (await this.#parts.hostRequests?.receive(ask, request)) ?? false
       reply(response, isTaken ? 204 : 404)
     } catch (thrown) {
       reply(response, thrown instanceof BerthError ? thrown.status : 500)
@@ -60,7 +60,7 @@ export class Inside {
   }
 
   #acceptTunnel(ask: string, socket: Duplex, head: Buffer): void {
-    const take = this.#parts.asks?.takeTunnel(ask)
+    const take = this.#parts.hostRequests?.takeTunnel(ask)
     if (take === undefined) {
       refuse(socket, "404 Not Found")
       return

@@ -8,7 +8,7 @@ import type { Appended, Journal } from "../journal/journal.ts"
 import { keepTrying } from "../journal/keep-trying.ts"
 import type { Ledger } from "../journal/ledger.ts"
 import { Deadline, isOverdue } from "./deadline.ts"
-import { endsToldIn } from "./told.ts"
+import { reportedEndsIn } from "./reported-ends.ts"
 
 /** Runs a prompt. When it resolves, its events have been appended, or at least passed to `say`. */
 export type RunPrompt = (start: PromptStart, signal: AbortSignal) => Promise<PromptResult>
@@ -49,7 +49,7 @@ export const openPrompts = async (options: PromptsOptions): Promise<Prompts> => 
   try {
     for (const prompt of ledger.started)
       await keepTrying(() => ledger.end(prompt, INTERRUPTED), signal)
-    const told = await endsToldIn(journal, ledger.unreported)
+    const told = await reportedEndsIn(journal, ledger.unreported)
     for (const prompt of told) await keepTrying(() => ledger.report(prompt), signal)
   } finally {
     release()

@@ -5,9 +5,9 @@ import { PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Inside } from "./inside.ts"
-import { type KeptSocket, keepSocket } from "./keep-socket.ts"
 import { type ListenAddress, listen } from "./listen.ts"
 import { refuse, reply } from "./reply.ts"
+import { type SocketFileWatch, watchSocketFile } from "./socket-file.ts"
 import { tokenGuard } from "./token.ts"
 import { boundUnproven } from "./unproven.ts"
 
@@ -54,10 +54,10 @@ export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeS
     address,
     server: makeServer(options, inside),
   }))
-  const kept: KeptSocket[] = []
+  const watches: SocketFileWatch[] = []
   let closed: Promise<void> | undefined
   const close = () => {
-    for (const socket of kept) socket.release()
+    for (const watch of watches) watch.end()
     reject(new BerthError("cancelled", "the sandbox is going down"))
     closed ??= closeAll(
       servers.map(({ server }) => server),
@@ -72,7 +72,7 @@ export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeS
     throw thrown
   }
   for (const { server, address } of servers)
-    if ("path" in address) kept.push(keepSocket(server, address.path, options))
+    if ("path" in address) watches.push(watchSocketFile(server, address.path, options))
   return { addresses: servers.map(({ server }) => server.address() ?? ""), close }
 }
 

@@ -1,11 +1,13 @@
 import { COMMAND_CHANNEL, MAX_COMMAND_FRAME_BYTES } from "@berth/protocol/command-limits"
-import type { CommandClientMessage, CommandStart } from "@berth/protocol/commands"
+import type { CommandStart } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
+import type { FormOf } from "@berth/protocol/form"
 import type { RawData, WebSocket } from "ws"
+import { checked } from "../checks/check.ts"
+import { commandClientMessage, commandStart } from "../checks/forms/commands.ts"
+import { parseJson } from "../features/body.ts"
 import type { Clock } from "../processes/clock.ts"
-import type { Check } from "../shape.ts"
 import type { Command } from "./command.ts"
-import { clientMessage, commandStart } from "./shape.ts"
 
 /** Time limit from a connection to its start frame. */
 export const START_DEADLINE_MS = 10_000
@@ -49,7 +51,7 @@ export class ClientInput {
         this.#take = (early) => void this.#early.push(early)
         this.hold()
         try {
-          resolve(parse<CommandStart>(frame, commandStart))
+          resolve(parse(frame, commandStart))
         } catch (thrown) {
           reject(thrown)
         }
@@ -75,7 +77,7 @@ export class ClientInput {
       this.#write(frame.data, command)
       return
     }
-    const message = parse<CommandClientMessage>(frame, clientMessage)
+    const message = parse(frame, commandClientMessage)
     if (message.type === "signal") command.signal(message.signal)
     else command.stdin?.end()
   }
@@ -108,27 +110,13 @@ export class ClientInput {
 
 const noop = (): void => {}
 
-const parse = <Message>({ data, isBinary }: Frame, check: Check): Message =>
-  checked(isBinary ? undefined : parseJson(data.toString("utf8"), "a text frame"), check, "message")
+const parse = <Message>({ data, isBinary }: Frame, form: FormOf<Message>): Message =>
+  checked(form, isBinary ? undefined : parseJson(data.toString("utf8"), "a text frame"), "message")
 
 /** The start in a connection's query; undefined: a frame will have it. */
 export const startIn = (query: URLSearchParams): CommandStart | undefined => {
   const text = query.get("start")
-  return text === null ? undefined : checked(parseJson(text, "start"), commandStart, "start")
-}
-
-const checked = <Message>(value: unknown, check: Check, at: string): Message => {
-  const problem = check(value, at)
-  if (problem !== undefined) throw new BerthError("input.invalid", problem)
-  return value as Message
-}
-
-const parseJson = (text: string, what: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new BerthError("input.invalid", `${what} is not JSON`, { cause })
-  }
+  return text === null ? undefined : checked(commandStart, parseJson(text, "start"), "start")
 }
 
 const tooLate = (): BerthError =>

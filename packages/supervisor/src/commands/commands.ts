@@ -6,11 +6,11 @@ import type {
   CommandStream,
 } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import type { FeatureParts } from "../features/parts.ts"
-import type { Uses } from "../features/uses.ts"
 import { Lookout } from "../processes/tree/lookout.ts"
 import { Command, type CommandOptions } from "./command.ts"
-import type { KeptOutput } from "./kept-output.ts"
+import type { OutputBuffer } from "./output-buffer.ts"
 import { Room } from "./room.ts"
 import { Starts } from "./starts.ts"
 import { Tidy } from "./tidy.ts"
@@ -18,14 +18,14 @@ import { Tidy } from "./tidy.ts"
 /** A command that outlives the connection that started it, with its kept output. */
 export interface InBackground {
   readonly command: Command
-  readonly output: Readonly<Record<CommandStream, KeptOutput>>
+  readonly output: Readonly<Record<CommandStream, OutputBuffer>>
   info(): CommandInfo
 }
 
 /** The commands of a sandbox: those that run, and background commands that ended recently. */
 export class Commands {
   readonly #parts: FeatureParts
-  readonly #uses: Uses
+  readonly #tracker: ActivityTracker
   readonly #tidy: Tidy
   readonly #starts: Starts
   readonly #lookout: Lookout
@@ -36,9 +36,9 @@ export class Commands {
   /** Ended background commands in the order of their ends, each with a function that cancels its removal. */
   readonly #ended = new Map<string, () => void>()
 
-  constructor(parts: FeatureParts, uses: Uses) {
+  constructor(parts: FeatureParts, tracker: ActivityTracker) {
     this.#parts = parts
-    this.#uses = uses
+    this.#tracker = tracker
     this.#tidy = new Tidy(parts.clock)
     this.#starts = new Starts(parts.pipes, (running) => this.#tidy.onCount(running))
     this.#lookout = new Lookout(parts.user, () => this.#starts.idle())
@@ -72,7 +72,7 @@ export class Commands {
       const command = await this.#start(start, hear, signal)
       const shown = { command, output, info: () => infoOf(command, output) }
       this.#background.set(command.id, shown)
-      this.#uses.commandStarted(command.id)
+      this.#tracker.commandStarted(command.id)
       void command.ended.then(() => this.#onEnded(shown))
       if (signal.aborted) await this.remove(command.id)
       signal.throwIfAborted()
@@ -132,7 +132,7 @@ export class Commands {
   }
 
   #onEnded({ command: { id }, output }: InBackground): void {
-    this.#uses.commandEnded(id)
+    this.#tracker.commandEnded(id)
     for (const each of Object.values(output)) each.end()
     const takeBack = this.#parts.clock.after(ENDED_COMMAND_KEPT_MS, () => this.#forget(id))
     this.#ended.set(id, takeBack)
@@ -163,7 +163,7 @@ const infoOf = (command: Command, output: InBackground["output"] | undefined): C
   output: output ? { stdout: span(output.stdout), stderr: span(output.stderr) } : null,
 })
 
-const span = ({ from, to }: KeptOutput): CommandOutput => ({ from, to })
+const span = ({ from, to }: OutputBuffer): CommandOutput => ({ from, to })
 
 const unknown = (id: string): BerthError =>
   new BerthError("commands.unknown", `there is no command ${id}`)

@@ -1,25 +1,24 @@
-import type { CommandSignalRequest, CommandStart } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
+import { commandSignalRequest, commandStart } from "../checks/forms/commands.ts"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
-import type { Uses } from "../features/uses.ts"
 import { attach } from "./attach.ts"
 import { startIn } from "./client-input.ts"
 import { Commands } from "./commands.ts"
 import { run } from "./run.ts"
-import { commandStart, signalRequest } from "./shape.ts"
 
 /** The commands feature, as `commands.ts` of the protocol describes it. */
-export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
-  const commands = new Commands(parts, uses)
+export const commandsFeature = (parts: FeatureParts, tracker: ActivityTracker): Feature => {
+  const commands = new Commands(parts, tracker)
   return {
     http: [
       {
         method: "POST",
         path: "/commands",
         handle: async ({ request, response, signal }) => {
-          const start = await readJson<CommandStart>(request, commandStart)
+          const start = await readJson(request, commandStart)
           const started = await commands.runInBackground(start, signal)
           sendJson(response, 201, started.info())
         },
@@ -39,7 +38,7 @@ export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
         method: "POST",
         path: "/commands/:id/signal",
         handle: async ({ params, request, response }) => {
-          const { signal } = await readJson<CommandSignalRequest>(request, signalRequest)
+          const { signal } = await readJson(request, commandSignalRequest)
           commands.find(params.id ?? "").signal(signal)
           response.writeHead(204).end()
         },

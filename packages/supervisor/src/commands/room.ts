@@ -1,22 +1,22 @@
 import { MAX_COMMAND_OUTPUT_BYTES } from "@berth/protocol/command-limits"
-import { KeptOutput } from "./kept-output.ts"
+import { OutputBuffer } from "./output-buffer.ts"
 
 /** Limit of the kept output of all commands, so that the supervisor's memory stays small. */
 const ROOM_BYTES = 32 * 1024 * 1024
 
 /** Shares the room among the kept outputs. */
 export class Room {
-  readonly #outputs = new Set<KeptOutput>()
+  readonly #outputs = new Set<OutputBuffer>()
   #shareBytes = MAX_COMMAND_OUTPUT_BYTES
 
-  take(): KeptOutput {
-    const output = new KeptOutput(this.#shareBytes)
+  take(): OutputBuffer {
+    const output = new OutputBuffer(this.#shareBytes)
     this.#outputs.add(output)
     this.#share()
     return output
   }
 
-  giveBack(output: KeptOutput): void {
+  giveBack(output: OutputBuffer): void {
     this.#outputs.delete(output)
     this.#share()
   }

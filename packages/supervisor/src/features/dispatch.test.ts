@@ -2,13 +2,19 @@ import { once } from "node:events"
 import { type IncomingMessage, request } from "node:http"
 import { text } from "node:stream/consumers"
 import { BerthError } from "@berth/protocol/errors"
+import type { FormOf } from "@berth/protocol/form"
 import { describe, expect, it } from "vitest"
 import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
-import { object, oneOf } from "../shape.ts"
 import { readJson, sendJson } from "./body.ts"
 import { Dispatch } from "./dispatch.ts"
 import type { Feature } from "./feature.ts"
 import { matchPath } from "./match-path.ts"
+
+const HELLO: FormOf<{ say: "hello" }> = {
+  kind: "object",
+  required: { say: { kind: "value", values: ["hello"] } },
+  optional: {},
+}
 
 const echo = (log: string[] = []): Feature => ({
   http: [
@@ -22,7 +28,7 @@ const echo = (log: string[] = []): Feature => ({
       method: "POST",
       path: "/echo",
       handle: async ({ request, response }) =>
-        sendJson(response, 201, await readJson(request, object({ say: oneOf("hello") }))),
+        sendJson(response, 201, await readJson(request, HELLO)),
     },
     {
       method: "GET",

@@ -3,16 +3,22 @@ import type { ServerResponse } from "node:http"
 import { resolve } from "node:path"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
-import type { GitCommitRequest } from "@berth/protocol/git"
+import {
+  gitBundleQuery,
+  gitCommitRequest,
+  gitDiffQuery,
+  gitLogQuery,
+  gitQuery,
+} from "../checks/forms/git.ts"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Called, Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
+import { readQuery } from "../features/read-query.ts"
 import { bundleOf } from "./bundle.ts"
 import { COUNTED, parseChanges } from "./changes.ts"
 import { commit } from "./commit.ts"
 import { diffOf, UNIFIED } from "./diff.ts"
 import { logOf } from "./log.ts"
-import { commitRequest, readQuery } from "./parse.ts"
 import { statusOf } from "./status.ts"
 
 export const gitFeature = (parts: FeatureParts): Feature => {
@@ -35,31 +41,31 @@ export const gitFeature = (parts: FeatureParts): Feature => {
   return {
     http: [
       route("GET", "/git/status", async (call) => {
-        const { repo } = readQuery(call.query)
+        const { repo } = readQuery(call.query, gitQuery)
         sendJson(call.response, 200, await statusOf(directoryOf(repo), partsOf(call)))
       }),
       route("GET", "/git/changes", async (call) => {
-        const { repo, ...query } = readQuery(call.query, "base", "head", "path")
+        const { repo, ...query } = readQuery(call.query, gitDiffQuery)
         const directory = directoryOf(repo)
         const changes = await diffOf(directory, query, COUNTED, partsOf(call), parseChanges)
         sendJson(call.response, 200, changes)
       }),
       route("GET", "/git/diff", async (call) => {
-        const { repo, ...query } = readQuery(call.query, "base", "head", "path")
+        const { repo, ...query } = readQuery(call.query, gitDiffQuery)
         const send = sendTo(call, "text/x-diff")
         await diffOf(directoryOf(repo), query, UNIFIED, partsOf(call), send)
         end(call.response, "text/x-diff")
       }),
       route("GET", "/git/log", async (call) => {
-        const { repo, ...query } = readQuery(call.query, "base", "head", "path", "limit")
+        const { repo, ...query } = readQuery(call.query, gitLogQuery)
         sendJson(call.response, 200, await logOf(directoryOf(repo), query, partsOf(call)))
       }),
       route("POST", "/git/commit", async (call) => {
-        const { repo, ...wanted } = await readJson<GitCommitRequest>(call.request, commitRequest)
+        const { repo, ...wanted } = await readJson(call.request, gitCommitRequest)
         sendJson(call.response, 201, await commit(directoryOf(repo), wanted, partsOf(call)))
       }),
       route("GET", "/git/bundle", async (call) => {
-        const { repo, ...query } = readQuery(call.query, "ref", "base")
+        const { repo, ...query } = readQuery(call.query, gitBundleQuery)
         const send = sendTo(call, BUNDLE)
         if (await bundleOf(directoryOf(repo), query, partsOf(call), send))
           end(call.response, BUNDLE)

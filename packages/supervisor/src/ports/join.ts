@@ -1,6 +1,8 @@
 import type { Socket } from "node:net"
 import { PORT_CLOSE } from "@berth/protocol/port-limits"
 import type { WebSocket } from "ws"
+import { problemIn } from "../checks/check.ts"
+import { portControl } from "../checks/forms/ports.ts"
 import type { Clock } from "../processes/clock.ts"
 
 /** Limit of the bytes on their way to a slow client. Beyond it the program inside waits. */
@@ -68,11 +70,7 @@ const fromClient = (websocket: WebSocket, socket: Socket): void => {
 
 const isEnd = (text: string): boolean => {
   try {
-    const value: unknown = JSON.parse(text)
-    const isObject = typeof value === "object" && value !== null
-    return (
-      isObject && Object.keys(value).join() === "type" && "type" in value && value.type === "end"
-    )
+    return problemIn(portControl, JSON.parse(text), "message") === undefined
   } catch {
     return false
   }

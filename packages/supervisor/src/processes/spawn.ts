@@ -1,5 +1,5 @@
 import type { spawn as Spawn, SpawnOptions } from "node:child_process"
-import { withoutKept } from "./kept-from-children.ts"
+import { withoutHidden } from "./hidden-descriptors.ts"
 
 /**
  * Node's `spawn`. Its module is loaded with the first process: at the supervisor's start it would take a tenth of
@@ -8,5 +8,5 @@ import { withoutKept } from "./kept-from-children.ts"
 export const spawn = ((file: string, args: readonly string[], options: SpawnOptions) =>
   process.getBuiltinModule("node:child_process").spawn(file, args, {
     ...options,
-    stdio: withoutKept(options.stdio),
+    stdio: withoutHidden(options.stdio),
   })) as typeof Spawn

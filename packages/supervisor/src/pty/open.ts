@@ -1,7 +1,7 @@
 import { closeSync, constants, fchownSync, openSync } from "node:fs"
 import { ReadStream } from "node:tty"
 import { requireBinary } from "@lydell/node-pty/requireBinary.js"
-import { keepFromChildren } from "../processes/kept-from-children.ts"
+import { hideFromChildren } from "../processes/hidden-descriptors.ts"
 import type { User } from "../processes/user.ts"
 
 export interface Size {
@@ -37,7 +37,7 @@ export const openPty = ({ cols, rows }: Size, user: User | undefined): OpenPty =
   closeSync(slave)
   if (user !== undefined) fchownSync(held, user.uid, user.gid)
   const stream = new ReadStream(master)
-  stream.once("close", keepFromChildren(master))
+  stream.once("close", hideFromChildren(master))
   let isHeld = true
   const letGo = () => {
     if (isHeld) closeSync(held)

@@ -8,8 +8,8 @@ import { TerminalInfo, TerminalList, type TerminalStart } from "@berth/protocol/
 import { sized } from "@berth/testing/sampled"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
+import { ActivityTracker } from "../features/activity-tracker.ts"
 import { Dispatch } from "../features/dispatch.ts"
-import { Uses } from "../features/uses.ts"
 import { type Clock, systemClock } from "../processes/clock.ts"
 import { type Launch, launch } from "../processes/launch.ts"
 import { Pipes } from "../processes/output/pipes.ts"
@@ -45,7 +45,7 @@ const open = async (clock: Clock = systemClock, maxRunning?: number) => {
   const environment = { ...family.env, HOME: workspace, SHELL: "/bin/sh", PS1: "$ ", ENV: "" }
   const parts = { clock, pipes, processes, places, user, environment }
   features = new Dispatch({
-    terminals: async () => terminalsFeature(parts, new Uses(), maxRunning),
+    terminals: async () => terminalsFeature(parts, new ActivityTracker(), maxRunning),
   })
   const { path } = await serve({ features })
   const call = (method: string, url: string, body?: unknown) =>

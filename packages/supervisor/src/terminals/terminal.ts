@@ -1,7 +1,7 @@
 import { SCROLLBACK_BYTES, TERMINAL_CLOSE } from "@berth/protocol/terminal-limits"
 import type { TerminalExit, TerminalId, TerminalInfo } from "@berth/protocol/terminals"
 import type { WebSocket } from "ws"
-import type { Uses } from "../features/uses.ts"
+import type { ActivityTracker } from "../features/activity-tracker.ts"
 import { type Clock, pause } from "../processes/clock.ts"
 import { type Launched, launch } from "../processes/launch.ts"
 import { Output } from "../processes/output/output.ts"
@@ -27,7 +27,7 @@ const LAST_WORDS_MS = 500
 export interface TerminalParts {
   readonly clock: Clock
   readonly user: User | undefined
-  readonly uses: Uses
+  readonly tracker: ActivityTracker
 }
 
 export interface TerminalSpec extends Size {
@@ -41,7 +41,7 @@ export interface TerminalSpec extends Size {
 export class Terminal {
   readonly #spec: TerminalSpec
   readonly #clock: Clock
-  readonly #uses: Uses
+  readonly #tracker: ActivityTracker
   readonly #pty: OpenPty
   readonly #launched: Launched
   readonly #scrollback = new ByteRing(SCROLLBACK_BYTES)
@@ -79,14 +79,14 @@ export class Terminal {
 
   private constructor(
     spec: TerminalSpec,
-    { clock, uses }: TerminalParts,
+    { clock, tracker }: TerminalParts,
     pty: OpenPty,
     launched: Launched,
   ) {
     this.#spec = spec
     this.#size = spec
     this.#clock = clock
-    this.#uses = uses
+    this.#tracker = tracker
     this.#pty = pty
     this.#launched = launched
     this.#input = new Input({ fd: pty.fd, isOpen: () => !pty.stream.destroyed })
@@ -165,14 +165,14 @@ export class Terminal {
     await Promise.race([this.#output.ended, pause(this.#clock, LAST_WORDS_MS, enough.signal)])
     enough.abort()
     this.#exit = { status: exit.status, signal: exit.signal }
-    this.#uses.terminalEnded(this.#spec.id)
+    this.#tracker.terminalEnded(this.#spec.id)
     this.#close()
     for (const viewer of this.#viewers) viewer.exit(this.#exit)
     await endTree(sessionIn(tree), { clock: this.#clock, graceMs: HANG_UP_GRACE_MS })
   }
 
   #tellViewers(): void {
-    if (this.isRunning) this.#uses.setViewers(this.#spec.id, this.#viewers.size)
+    if (this.isRunning) this.#tracker.setViewers(this.#spec.id, this.#viewers.size)
   }
 
   #close(): void {

@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
 import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { onTestFinished } from "vitest"
 import { AUTHORIZED, connect, get, helloTo, TOKEN } from "../bridge/testing/supervisor.ts"
 import { Family } from "../processes/testing/family.ts"
@@ -27,10 +27,10 @@ export const makePlaces = () => {
     toolbox: join(root, "toolbox"),
     logs: join(root, "logs"),
   }
-  const link = join(root, "link")
-  for (const directory of [link, places.workspace, places.home, places.toolbox])
+  const shared = join(root, "shared")
+  for (const directory of [shared, places.workspace, places.home, places.toolbox])
     mkdirSync(directory)
-  return { root, places, link, family }
+  return { root, places, shared, family }
 }
 
 type PlanInput = Partial<(typeof BootPlan)["_zod"]["input"]>
@@ -41,7 +41,7 @@ export const start = (
   made = makePlaces(),
   { spoil = (plan: BootPlan): unknown => plan, isHurried = false } = {},
 ) => {
-  const { places, link, family } = made
+  const { places, shared, family } = made
   const told = BootPlan.parse({
     sandbox: newId.sandbox(),
     mode: "fresh",
@@ -52,16 +52,16 @@ export const start = (
     ...plan,
     environment: { ...family.env, ...plan.environment },
   })
-  writeFileSync(join(link, LINK.token), TOKEN, { mode: 0o600 })
-  writeFileSync(join(link, LINK.plan), JSON.stringify(spoil(told)))
+  writeFileSync(join(shared, SHARED.token), TOKEN, { mode: 0o600 })
+  writeFileSync(join(shared, SHARED.plan), JSON.stringify(spoil(told)))
   const user = { name: "agent", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
   const credentials = join(made.root, "git/credentials.sock")
   const certificates = join(made.root, "certificates")
-  const watcher = watch(link)
+  const watcher = watch(shared)
   const command = [
     "--conditions=source",
     PROGRAM,
-    JSON.stringify({ link, places, credentials, certificates, user, isHurried }),
+    JSON.stringify({ shared, places, credentials, certificates, user, isHurried }),
   ]
   const child = spawn("tini", ["-s", "--", process.execPath, ...command], {
     env: { ...process.env, ...family.env },
@@ -73,7 +73,7 @@ export const start = (
   })
   const ended = once(child, "close").then(([status, signal]) => ({ status, signal }))
   onTestFinished(() => watcher.close())
-  const socket = join(link, LINK.socket)
+  const socket = join(shared, SHARED.socket)
   const answers = async () => {
     for await (const _ of changes(watcher, child)) {
       const reply = await get(socket, "/health").catch(() => undefined)

@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import { KEPT_BYTES, noRoom } from "../../keep-free.ts"
+import { LEFT_FREE_BYTES, noRoom } from "../../disk-room.ts"
 import type { LocalFolder } from "./local-folder.ts"
 
 /** The most levels: each holds a folder open on this side; real trees are far less deep. */
@@ -16,7 +16,7 @@ const MAX_HELD_BYTES = 256 * 1024 * 1024
 const NAME_COST_BYTES = 256
 
 /** Inodes that a copy leaves free on the disk. */
-const KEPT_FILES = 1_000
+const LEFT_FREE_FILES = 1_000
 
 /** Files and bytes that are put into one folder between two checks of the disk: a small part of what is left free. */
 const UNSEEN_FILES = 100
@@ -57,8 +57,8 @@ export class Budget {
     const isKnown = this.#looked === folder && this.#unseenFiles > 0 && bytes <= this.#unseenBytes
     if (!isKnown) {
       const room = folder.room()
-      if (bytes > room.bytes - KEPT_BYTES) throw noRoom({ bytes, free: room.bytes })
-      if (room.files < KEPT_FILES) throw noRoom({ freeFiles: room.files })
+      if (bytes > room.bytes - LEFT_FREE_BYTES) throw noRoom({ bytes, free: room.bytes })
+      if (room.files < LEFT_FREE_FILES) throw noRoom({ freeFiles: room.files })
       this.#looked = folder
       this.#unseenFiles = UNSEEN_FILES
       this.#unseenBytes = UNSEEN_BYTES

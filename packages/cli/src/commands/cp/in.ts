@@ -37,30 +37,66 @@ export const copyIn = async (
       await sendFolder(source, report, (archive) => files.writeArchive(path, archive, { signal }))
       return
     }
+    const { size } = status
     const mode = status.mode & 0o777
-    const content = contentOf(opened, status.size).pipeThrough(counting(report))
-    await files.write(path, content, { mode, parents: isFolder, signal })
+    const isSizeKnown = size >= MIN_KNOWN_BYTES
+    const content = contentOf(opened, { source, size, isSizeKnown, report })
+    const how = { mode, parents: isFolder, size: isSizeKnown ? size : undefined, signal }
+    await files.write(path, content, how)
   } finally {
     await opened.close()
   }
 }
 
-/** The bytes that are read at once. */
+/** The bytes that are read at once, where the reader does not say how many. */
 const BLOCK_BYTES = 256 * 1024
 
-/**
- * The content of a file. A file that grows meanwhile is copied up to its first size. Files of the kernel report a size
- * of 0.
- */
-const contentOf = (file: FileHandle, size: number): ReadableStream<Uint8Array> => {
-  const end = size > 0 ? { end: size - 1 } : {}
-  const bytes = file.createReadStream({
-    ...end,
-    start: 0,
-    autoClose: false,
-    highWaterMark: BLOCK_BYTES,
+/** Files of the kernel have a size of zero or of a page, whatever is in them. Only a larger size is believed. */
+const MIN_KNOWN_BYTES = 1024 * 1024
+
+interface Source {
+  readonly source: string
+  readonly size: number
+  readonly isSizeKnown: boolean
+  readonly report: CopyReport
+}
+
+/** The content of a file. A file that grows meanwhile is copied up to its first size. */
+const contentOf = (
+  file: FileHandle,
+  { source, size, isSizeKnown, report }: Source,
+): ReadableStream<Uint8Array> => {
+  let at = 0
+  return new ReadableStream({
+    type: "bytes",
+    autoAllocateChunkSize: BLOCK_BYTES,
+    pull: async (controller) => {
+      // Both are there: the stream allocates by itself where its reader brings no buffer.
+      const request = controller.byobRequest as ReadableStreamBYOBRequest
+      const view = request.view as Uint8Array
+      const most = size > 0 ? Math.min(view.length, size - at) : view.length
+      const bytes = most === 0 ? 0 : await readInto(file, view.subarray(0, most), { source, at })
+      if (bytes === 0 && isSizeKnown && at < size)
+        throw new BerthError("input.usage", `${source} became shorter while it was copied`)
+      at += bytes
+      report.passed(bytes)
+      if (bytes === 0) controller.close()
+      request.respond(bytes)
+    },
   })
-  return Readable.toWeb(bytes) as ReadableStream<Uint8Array>
+}
+
+const readInto = async (
+  file: FileHandle,
+  view: Uint8Array,
+  { source, at }: { readonly source: string; readonly at: number },
+): Promise<number> => {
+  try {
+    return (await file.read(view, 0, view.length, at)).bytesRead
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new BerthError("input.usage", `${source} cannot be read: ${code}`, { cause })
+  }
 }
 
 /**
@@ -82,14 +118,6 @@ const sendFolder = async (
     throw failure instanceof BerthError ? failure : thrown
   }
 }
-
-const counting = (report: CopyReport): TransformStream<Uint8Array, Uint8Array> =>
-  new TransformStream({
-    transform: (chunk, controller) => {
-      report.passed(chunk.length)
-      controller.enqueue(chunk)
-    },
-  })
 
 const isDirectory = async (
   files: Sandbox["files"],

@@ -9,7 +9,7 @@ import { expect, it, onTestFinished } from "vitest"
 import { WebSocket, WebSocketServer } from "ws"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
-import { openUses, type UseParts } from "../../sandboxes/requests/use.ts"
+import { openSandboxUse, type UseParts } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { openRows } from "../../sandboxes/state/rows.ts"
 import { Transients } from "../../sandboxes/state/transients.ts"
@@ -20,7 +20,7 @@ import { LEASE_TICK_MS, openLeases } from "../../sandboxes/use/leases.ts"
 import { listen } from "../listen.ts"
 import { createApi } from "../server.ts"
 import { stopApi } from "../stop.ts"
-import { QUIET_PREVIEW_MS } from "./claims.ts"
+import { QUIET_PREVIEW_MS } from "./lease-requests.ts"
 
 const TOKEN = "right-token-0123456789"
 const STOP = { cause: "idle", reason: "of a test" } as const
@@ -45,7 +45,7 @@ const start = async () => {
     rows,
     transients: new Transients(),
     held: () => undefined,
-    linkOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
+    sharedDirectoryOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
     bridges: {
       dial: async () => {
         const socket = connect(path)
@@ -54,7 +54,7 @@ const start = async () => {
       },
     },
   }
-  const uses = openUses(parts as UseParts)
+  const uses = openSandboxUse(parts as UseParts)
   const sandboxes = { use: uses.use, stateOf: async () => "running" } as Partial<Sandboxes>
   const secrets = new Secrets()
   const destination = { write: () => {} }

@@ -10,10 +10,10 @@ import type { Use } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { tokenCheck } from "../authorize.ts"
 import { isLocalName, isLocalOrigin } from "../local-name.ts"
-import { claimOf } from "./claims.ts"
 import { conversationAt } from "./conversations.ts"
 import { accept, type Handshake, readHandshake, refuse } from "./handshake.ts"
 import { join } from "./join.ts"
+import { leaseRequestOf } from "./lease-requests.ts"
 import { ParsingShares } from "./parsing-shares.ts"
 import { openSocket } from "./pass-socket.ts"
 import { type Target, targetOf } from "./target.ts"
@@ -56,14 +56,15 @@ export const passUpgrades = (
         throw new BerthError("route.unknown", "there is no such WebSocket of a sandbox")
       const signal = AbortSignal.any([gone.signal, stopping.signal])
       const sandboxes = await provide()
-      use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
+      const begun = await sandboxes.use(target.sandbox, leaseRequestOf(target.feature), signal)
+      use = begun
       const wanted = { path: target.path, key: handshake.key }
-      const sandbox = await openSocket(sandboxes, use, wanted, signal)
-      accept(client, handshake, use.sandbox)
+      const sandbox = await openSocket(sandboxes, begun, wanted, signal)
+      accept(client, handshake, begun.sandbox)
       if (head.length > 0) client.unshift(head)
-      using share = shares.take(use.sandbox)
+      using share = shares.take(begun.sandbox)
       const joined = join(client, sandbox, { conversation, parsing: share.parsing })
-      for (const side of [client, sandbox]) side.on("data", use.renew)
+      for (const side of [client, sandbox]) side.on("data", () => begun.renew())
       const failure = await joined
       return { target, outcome: failure ? "failed" : "ok", ...(failure && { code: failure.code }) }
     } catch (thrown) {

@@ -84,12 +84,12 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
   )
 
   api.post<OfSandbox>(
-    "/v1/sandboxes/:id/adopt",
+    "/v1/sandboxes/:id/recover",
     { handlerTimeout: END_DEADLINE_MS },
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const sandboxes = await provide()
-      await sandboxes.adoptQuarantined(id)
+      await sandboxes.recover(id)
       return await sandboxes.get(id, untilGone(reply.raw))
     },
   )

@@ -2,9 +2,9 @@ import { serialByKey } from "../../host/serial.ts"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../backend.ts"
 import type { Watchers } from "../watchers.ts"
-import { inspectContainer } from "./containers.ts"
+import { inspectContainer } from "./engine/containers.ts"
+import { exitOfCode, observe } from "./engine/observe.ts"
 import type { EngineEvent } from "./events.ts"
-import { exitOfCode, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /** Announces each exit and removal once, with what the engine knows of it, in the order in which they happened. */

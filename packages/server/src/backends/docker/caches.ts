@@ -4,11 +4,11 @@ import { type InstallationId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { CacheName } from "@berth/protocol/workspace"
 import type { CacheResult, FoundCache } from "../backend.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
+import { CACHE_LABEL, cacheVolume, INSTALLATION_LABEL, WORKSPACE_LABEL } from "./engine/names.ts"
+import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./engine/volumes.ts"
 import { EnsuredVolumes } from "./ensured-volumes.ts"
 import type { EngineInfo } from "./info.ts"
-import { CACHE_LABEL, cacheVolume, INSTALLATION_LABEL, WORKSPACE_LABEL } from "./names.ts"
-import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./volumes.ts"
 
 /** Volumes that the sandboxes of one workspace share, so that packages are fetched once. */
 export interface Caches {

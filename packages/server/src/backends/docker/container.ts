@@ -3,10 +3,10 @@ import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { CORE_LIMIT_BYTES } from "../core-limit.ts"
 import { NETWORK_SETTINGS } from "../network-settings.ts"
 import { sandboxOomScore } from "../oom-score.ts"
+import type { EngineMount } from "./engine/mount.ts"
+import { sandboxLabels } from "./engine/names.ts"
+import { PRIVATE_TMPFS } from "./engine/private-tmpfs.ts"
 import { MASKED_PATHS } from "./masked-paths.ts"
-import type { EngineMount } from "./mounts.ts"
-import { sandboxLabels } from "./names.ts"
-import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
 import { engineFilter } from "./seccomp.ts"
 
 /**

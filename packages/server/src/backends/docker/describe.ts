@@ -1,5 +1,5 @@
 import type { BackendDescription } from "../backend.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import type { EngineInfo } from "./info.ts"
 
 /** Describes an engine's abilities, with notes for a person to read. */
@@ -42,7 +42,7 @@ const ELSEWHERE: Place = {
     "The engine is elsewhere: it does not work on this host's kernel, or does not see its files.",
     "The image's own users are all that there are: unless it has one with the id 1000, agents run as a user without a name.",
     "Files are plain volumes of the engine, one for each tree of a workspace: there are no layers, snapshots or forks. They go with their workspace.",
-    "The link to a sandbox is a port that its token guards: on the loopback, or on the address by which the engine is reached if that is another machine's; what goes over it is not encrypted.",
+    "The connection to a sandbox is a port that its token guards: on the loopback, or on the address by which the engine is reached if that is another machine's; what goes over it is not encrypted.",
     "No rules can be set there. Neighbours are kept apart by the engine, but the network `open` reaches private ranges and the engine's own host; there is no `none`, as the link needs a network.",
   ],
 }

@@ -5,7 +5,8 @@ import { run } from "../../host/run.ts"
 import { settleAll } from "../../host/settle-all.ts"
 import { TTY_GROUP_ID } from "../accounts.ts"
 import { MAX_TERMINALS } from "../terminals.ts"
-import { bind, type EngineMount, volumeMount } from "./mounts.ts"
+import type { EngineMount } from "./engine/mount.ts"
+import { bind, volumeMount } from "./mounts.ts"
 
 /**
  * An engine with user namespaces cannot make nodes in a container's /dev, and binds the host's own: a sandbox would see when they are

@@ -5,13 +5,14 @@ import { SandboxId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { z } from "zod"
 import { removeSmallTree } from "../../host/remove-tree.ts"
+import { renamedNote } from "../earlier-words.ts"
 
 /** A record of what was made in the engine for a sandbox, so that it can be removed without asking the engine. */
 const Note = z.strictObject({
   engineId: z.string().regex(/^[0-9a-f]{64}$/),
   volumes: z.array(z.string()),
-  /** The directory of the sandbox's link, where the engine does not see it. */
-  link: z.string().optional(),
+  /** The directory that the sandbox shares with the server, where the engine does not see it. */
+  sharedDirectory: z.string().optional(),
 })
 export type Note = z.infer<typeof Note>
 
@@ -79,7 +80,8 @@ export const openDirectories = async (directory: string): Promise<Directories> =
     },
     async read(sandbox) {
       try {
-        return Note.parse(JSON.parse(readFileSync(join(root, sandbox, "note"), "utf8")))
+        const text = readFileSync(join(root, sandbox, "note"), "utf8")
+        return Note.parse(renamedNote(JSON.parse(text)))
       } catch {
         return undefined
       }

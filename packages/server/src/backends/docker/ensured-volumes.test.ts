@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
+import type { VolumeAnswer } from "./engine/volumes.ts"
 import { EnsuredVolumes } from "./ensured-volumes.ts"
-import type { VolumeAnswer } from "./volumes.ts"
 
 const VOLUME = { name: "cache", labels: {}, options: {} }
 const ANSWER: VolumeAnswer = { Name: VOLUME.name, Driver: "local", Mountpoint: "/cache" }

@@ -1,7 +1,7 @@
 import { abortable } from "../../host/abortable.ts"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../backend.ts"
-import type { Volume, VolumeAnswer } from "./volumes.ts"
+import type { Volume, VolumeAnswer } from "./engine/volumes.ts"
 
 /** A volume that was ensured this recently need not be looked up again. */
 const FRESH_MS = 2_000

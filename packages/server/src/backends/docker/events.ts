@@ -2,9 +2,10 @@ import type { IncomingMessage } from "node:http"
 import { setTimeout as pause } from "node:timers/promises"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
+import { backoffMs } from "../../host/backoff.ts"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
-import type { Engine } from "./engine.ts"
-import { ours, sandboxOf } from "./names.ts"
+import type { Engine } from "./engine/engine.ts"
+import { ours, sandboxOf } from "./engine/names.ts"
 
 /** An event of one of our containers, in the engine's words. */
 export interface EngineEvent {
@@ -27,8 +28,7 @@ export interface Events {
 
 const CONNECT_DEADLINE_MS = 5_000
 /** An engine restart takes seconds, so the first attempts come soon, the later ones less often. */
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 2_000
+const RECONNECT = { firstMs: 50, mostMs: 2_000 }
 /** An engine that hangs keeps its connections open: after this long without an event, it is asked whether it lives. */
 const SILENCE_MS = 15_000
 const MAX_LINE_LENGTH = 1024 * 1024
@@ -107,17 +107,15 @@ const reconnect = async (
   connect: () => Promise<IncomingMessage>,
   closing: AbortSignal,
 ): Promise<IncomingMessage | undefined> => {
-  for (
-    let waitMs = FIRST_PAUSE_MS;
-    !closing.aborted;
-    waitMs = Math.min(waitMs * 2, LONGEST_PAUSE_MS)
-  ) {
+  for (let failures = 1; !closing.aborted; failures += 1) {
     try {
       await engine.renew(AbortSignal.any([closing, timeoutSignal(CONNECT_DEADLINE_MS)]))
       return await connect()
     } catch {
       // The engine is down. Callers of operations are told; this loop only tries again.
-      await pause(waitMs, undefined, { signal: closing, ref: false }).catch(() => {})
+      await pause(backoffMs(failures, RECONNECT), undefined, { signal: closing, ref: false }).catch(
+        () => {},
+      )
     }
   }
   return undefined

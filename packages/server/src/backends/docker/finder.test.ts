@@ -1,10 +1,10 @@
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { DEADLINES_MS } from "../backend.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
+import { containerName, sandboxLabels } from "./engine/names.ts"
 import { openFinder } from "./finder.ts"
 import type { EngineInfo } from "./info.ts"
-import { containerName, sandboxLabels } from "./names.ts"
 import type { Parts } from "./parts.ts"
 import { specFor } from "./testing/spec.ts"
 

@@ -2,10 +2,10 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { abortable } from "../../host/abortable.ts"
 import { DEADLINES_MS } from "../backend.ts"
 import { withinDeadline } from "../call.ts"
-import { inspectSandbox, type Listed, listContainers } from "./containers.ts"
+import { inspectSandbox, type Listed, listContainers } from "./engine/containers.ts"
+import { containerName } from "./engine/names.ts"
+import { type Observed, observe, observeListed, type Startable } from "./engine/observe.ts"
 import { unheldLimits } from "./info.ts"
-import { containerName } from "./names.ts"
-import { type Observed, observe, observeListed, type Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /** Finds the engine's state of a sandbox, as of the moment of the call or later. */

@@ -1,7 +1,7 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import type { ObservedSandbox } from "../backend.ts"
-import type { Startable } from "./observe.ts"
+import type { Startable } from "./engine/observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**

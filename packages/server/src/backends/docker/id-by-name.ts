@@ -1,6 +1,6 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import { inspectSandbox } from "./containers.ts"
-import { observe } from "./observe.ts"
+import { inspectSandbox } from "./engine/containers.ts"
+import { observe } from "./engine/observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**

@@ -4,7 +4,7 @@ import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { serialByKey } from "../../host/serial.ts"
 import { group, passwd } from "../accounts.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import { lookInto } from "./look-into.ts"
 import { whatNodeLacks } from "./node-needs.ts"
 

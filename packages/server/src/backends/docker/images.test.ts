@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { openEngine } from "./engine.ts"
+import { openEngine } from "./engine/engine.ts"
 import { type Images, openImages, type PullProgress } from "./images.ts"
 import { type DockerHarness, openHarness } from "./testing/harness.ts"
 import { type Registry, startRegistry } from "./testing/registry.ts"

@@ -3,7 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { abortable } from "../../host/abortable.ts"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
-import { type Engine, parseAnswer } from "./engine.ts"
+import { type Engine, parseAnswer } from "./engine/engine.ts"
 
 /** The images that sandboxes are made from. */
 export interface Images {

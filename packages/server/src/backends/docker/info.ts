@@ -4,7 +4,7 @@ import type { UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { BackendDescription } from "../backend.ts"
 import { holdsDevices } from "./devices.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import { seesHere } from "./far/sees-here.ts"
 
 /** The parts of the engine's `/info` that matter here. */

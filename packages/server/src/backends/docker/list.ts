@@ -1,6 +1,6 @@
-import { inspectContainer, type Listed, listContainers } from "./containers.ts"
+import { inspectContainer, type Listed, listContainers } from "./engine/containers.ts"
+import { type Observed, observe, observeListed } from "./engine/observe.ts"
 import { unheldLimits } from "./info.ts"
-import { type Observed, observe, observeListed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**

@@ -1,10 +1,10 @@
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
-import { removeContainer } from "./containers.ts"
-import { type Engine, parseAnswer } from "./engine.ts"
-import { imageMissing } from "./failures.ts"
-import { INSTALLATION_LABEL } from "./names.ts"
+import { removeContainer } from "./engine/containers.ts"
+import { type Engine, parseAnswer } from "./engine/engine.ts"
+import { imageMissing } from "./engine/failures.ts"
+import { INSTALLATION_LABEL } from "./engine/names.ts"
 import { readSingleFile } from "./read-tar.ts"
 
 /** Files of an image, as a container of it would have them. */

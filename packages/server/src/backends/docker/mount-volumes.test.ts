@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import { openMountVolumes } from "./mount-volumes.ts"
 
 const never = new AbortController().signal

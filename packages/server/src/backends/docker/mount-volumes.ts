@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../../host/run.ts"
 import { settleAll } from "../../host/settle-all.ts"
-import type { Engine } from "./engine.ts"
-import { findVolume, removeVolume } from "./volumes.ts"
+import type { Engine } from "./engine/engine.ts"
+import { findVolume, removeVolume } from "./engine/volumes.ts"
 
 /** Removes volumes that have no contents of their own: they only say what the engine is to mount. */
 export interface MountVolumes {

@@ -5,7 +5,7 @@ import { Slug } from "@berth/protocol/ids"
 import type { Overlay, SandboxSpec } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest"
-import { cacheVolume } from "./names.ts"
+import { cacheVolume } from "./engine/names.ts"
 import { startFaultyEngine } from "./testing/faulty-engine.ts"
 import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
@@ -53,8 +53,8 @@ requires("docker").describe("mounts of a docker sandbox", () => {
   })
 
   it("shows the directory that the sandbox shares with the server", async () => {
-    const mounts = [{ kind: "link" as const, target: "/run/berth" }]
-    await run("echo inside > /run/berth/said", { mounts }, { link: directory })
+    const mounts = [{ kind: "shared" as const, target: "/run/berth" }]
+    await run("echo inside > /run/berth/said", { mounts }, { sharedDirectory: directory })
     expect(await readFile(join(directory, "said"), "utf8")).toBe("inside\n")
   })
 

@@ -5,20 +5,10 @@ import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { checkMountTargets } from "../mount-targets.ts"
 import type { SandboxDirectories } from "./directories.ts"
+import type { EngineMount } from "./engine/mount.ts"
+import { cacheVolume, stackVolume, toolboxVolume } from "./engine/names.ts"
+import { PRIVATE_TMPFS } from "./engine/private-tmpfs.ts"
 import { checkPlace, checkSource } from "./mount-sources.ts"
-import { cacheVolume, stackVolume, toolboxVolume } from "./names.ts"
-import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
-
-/** A mount in the words of the engine's API. */
-export interface EngineMount {
-  readonly Type: "bind" | "volume"
-  readonly Source: string
-  readonly Target: string
-  readonly ReadOnly: boolean
-  readonly BindOptions?: { readonly Propagation: "rprivate"; readonly NonRecursive: boolean }
-  /** Without it the engine fills a new volume with what the image has at its target. */
-  readonly VolumeOptions?: { readonly NoCopy: true }
-}
 
 export interface MountsInput {
   readonly spec: SandboxSpec
@@ -34,7 +24,7 @@ export const checkMounts = async ({ spec, keepOut }: MountsInput): Promise<void>
   checkMountTargets(mounts, { inMemory: Object.keys(PRIVATE_TMPFS) })
   for (const [index, mount] of mounts.entries()) {
     if (mount.kind === "cache" || mount.kind === "stack") continue
-    const source = mount.kind === "link" ? linkOf(spec, mount.target) : mount.source
+    const source = mount.kind === "shared" ? sharedDirectoryOf(spec, mount.target) : mount.source
     await checkSource(source, `mounts.${index}.source`)
     if (mount.kind === "directory") await checkPlace(source, `mounts.${index}.source`, keepOut)
   }
@@ -63,8 +53,8 @@ const engineMount = (
       if (isToolbox(mount))
         return { ...volumeMount(toolboxVolume(sandbox), target), ReadOnly: true }
       return bind(mount.source, target, mount.readOnly)
-    case "link":
-      return bind(linkOf(spec, target), target, false)
+    case "shared":
+      return bind(sharedDirectoryOf(spec, target), target, false)
     case "cache":
       return volumeMount(cacheVolume(installation, workspace, mount.cache), target)
     case "stack":
@@ -110,10 +100,10 @@ export const toolboxOptions = (
   return { type: "overlay", device: "overlay", o: `ro,xino=auto,lowerdir=${lower}` }
 }
 
-const linkOf = ({ link }: SandboxSpec, target: string): string => {
-  if (link !== undefined) return link
-  throw new BerthError("input.invalid", "there is no directory for the link", {
-    details: { path: "link", target },
+const sharedDirectoryOf = ({ sharedDirectory }: SandboxSpec, target: string): string => {
+  if (sharedDirectory !== undefined) return sharedDirectory
+  throw new BerthError("input.invalid", "there is no shared directory", {
+    details: { path: "sharedDirectory", target },
   })
 }
 

@@ -3,19 +3,18 @@ import type { ObservedSandbox } from "../backend.ts"
 import type { EngineOperations } from "../engine-operations.ts"
 import { createSandbox } from "./create.ts"
 import { describeEngine } from "./describe.ts"
+import type { Observed, Startable } from "./engine/observe.ts"
 import { openFinder } from "./finder.ts"
 import { openFresh } from "./fresh.ts"
 import { readInfo } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
 import { whyUnfenced } from "./network/fence.ts"
-import type { Observed, Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { pauseContainer } from "./pause.ts"
 import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
-import { readStats, StatsAnswer } from "./stats.ts"
 import { stopSandbox } from "./stop.ts"
 import type { SystemOf } from "./systems.ts"
 
@@ -74,11 +73,6 @@ export const dockerOperations = (
       return removeSandbox(parts, sandbox, signal).finally(() => leaving.delete(sandbox))
     },
 
-    stats: async ({ engineId }, signal) => {
-      const query = { stream: false, "one-shot": true }
-      const path = `/containers/${engineId}/stats`
-      return readStats(await engine.read({ method: "GET", path, query }, StatsAnswer, signal))
-    },
     logs: async ({ engineId }, signal) => {
       const query = { stdout: true, stderr: true }
       const path = `/containers/${engineId}/logs`
@@ -105,7 +99,7 @@ const openWays = async (parts: Parts, signal: AbortSignal): Promise<void> => {
 /** Opens the connection to a sandbox that runs on an engine elsewhere, once the sandbox answers. */
 const openWay = async ({ far, directories }: Parts, sandbox: SandboxId): Promise<void> => {
   const note = far && (await directories.read(sandbox))
-  if (note?.link !== undefined) far?.open(sandbox, note.engineId, note.link)
+  if (note?.sharedDirectory !== undefined) far?.open(sandbox, note.engineId, note.sharedDirectory)
 }
 
 /** Leaves out the engine's own fields: callers of a backend see none. */

@@ -1,7 +1,7 @@
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Caches } from "./caches.ts"
 import type { Directories } from "./directories.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import type { Far } from "./far/far.ts"
 import type { ImageSystems } from "./image-systems.ts"
 import type { EngineInfo } from "./info.ts"

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises"
-import type { Engine } from "./engine.ts"
+import type { Engine } from "./engine/engine.ts"
 
 /** A busy host needs two or three attempts. If all fail, the last one's error is told. */
 const ATTEMPTS = 8

@@ -5,7 +5,10 @@ const FILE_TYPES = ["0", "\0"]
 /** Types of records that describe the entry that follows. */
 const ABOUT_TYPES = ["x", "g"]
 
-/** The text of the only entry of an archive; undefined if that is no file. */
+/**
+ * The text of the only entry of an archive; undefined if that is no file. Engines write any dialect of tar; the reader of
+ * layers takes one alone, so that nothing can be read in two ways.
+ */
 export const readSingleFile = (archive: Buffer): string | undefined => {
   let at = 0
   while (at + BLOCK_BYTES <= archive.length) {

@@ -1,12 +1,12 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Unrecovered } from "../backend.ts"
 import { recovering } from "../recovering.ts"
-import { type Listed, listContainers } from "./containers.ts"
-import { asBackendError } from "./failures.ts"
-import { allowedOf, ours, sandboxOf } from "./names.ts"
+import { type Listed, listContainers } from "./engine/containers.ts"
+import { asBackendError } from "./engine/failures.ts"
+import { allowedOf, ours, sandboxOf } from "./engine/names.ts"
+import { listVolumes } from "./engine/volumes.ts"
 import type { Parts } from "./parts.ts"
 import { removeSandbox, removeWhole } from "./remove.ts"
-import { listVolumes } from "./volumes.ts"
 
 /**
  * Removes leftovers of a crash: a container that was created after its creation had been given up, and directories,

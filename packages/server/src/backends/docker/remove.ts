@@ -1,10 +1,10 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import { removeContainer } from "./containers.ts"
+import { removeContainer } from "./engine/containers.ts"
+import { ours, SANDBOX_LABEL } from "./engine/names.ts"
+import { listVolumes, removeVolume } from "./engine/volumes.ts"
 import { idByName } from "./id-by-name.ts"
-import { ours, SANDBOX_LABEL } from "./names.ts"
 import { endOrphans } from "./orphans.ts"
 import type { Parts } from "./parts.ts"
-import { listVolumes, removeVolume } from "./volumes.ts"
 
 /** Removes a sandbox by force, from any state. Objects of others that have its name are left alone. */
 export const removeSandbox = async (

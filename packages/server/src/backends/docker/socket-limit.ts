@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { socketMemoryBytes } from "../socket-memory.ts"
-import { type Engine, parseAnswer } from "./engine.ts"
+import { type Engine, parseAnswer } from "./engine/engine.ts"
 
 const Container = z.object({
   State: z.object({ Running: z.boolean(), Pid: z.int() }),

@@ -3,17 +3,17 @@ import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../host/settle-all.ts"
 import { makeDevices, terminalOptions } from "./devices.ts"
 import type { Note } from "./directories.ts"
-import type { EngineInfo } from "./info.ts"
-import { isToolbox, stackOptions, toolboxOptions } from "./mounts.ts"
 import {
   INSTALLATION_LABEL,
   SANDBOX_LABEL,
   stackVolume,
   terminalsVolume,
   toolboxVolume,
-} from "./names.ts"
+} from "./engine/names.ts"
+import { ensureVolume, removeVolume, type Volume } from "./engine/volumes.ts"
+import type { EngineInfo } from "./info.ts"
+import { isToolbox, stackOptions, toolboxOptions } from "./mounts.ts"
 import type { Parts } from "./parts.ts"
-import { ensureVolume, removeVolume, type Volume } from "./volumes.ts"
 
 /** Makes the part of a sandbox's files that lies in the engine. */
 export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal): Promise<void> =>
@@ -22,7 +22,8 @@ export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal
 /** The names in the engine that the sandbox's note keeps, so that they are found again. */
 export const notedFiles = ({ far, info }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
   volumes: far?.volumes(spec) ?? ownVolumes(spec, info()),
-  ...(far !== undefined && spec.link !== undefined && { link: spec.link }),
+  ...(far !== undefined &&
+    spec.sharedDirectory !== undefined && { sharedDirectory: spec.sharedDirectory }),
 })
 
 /**

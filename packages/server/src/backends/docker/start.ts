@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import { orDiskFull } from "./disk-full.ts"
-import type { Startable } from "./observe.ts"
+import type { Startable } from "./engine/observe.ts"
 import type { Parts } from "./parts.ts"
 import { boundSockets } from "./socket-limit.ts"
 

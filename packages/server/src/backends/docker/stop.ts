@@ -1,7 +1,7 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import { STOP_SIGNAL } from "./container.ts"
-import { inspectContainer } from "./containers.ts"
-import type { Engine } from "./engine.ts"
+import { inspectContainer } from "./engine/containers.ts"
+import type { Engine } from "./engine/engine.ts"
 import { idByName } from "./id-by-name.ts"
 import type { Parts } from "./parts.ts"
 

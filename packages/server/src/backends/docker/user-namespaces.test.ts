@@ -5,7 +5,7 @@ import { Slug } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest"
 import { POLL } from "../testing/sandboxes.ts"
-import { cacheVolume } from "./names.ts"
+import { cacheVolume } from "./engine/names.ts"
 import { askEngine, type DockerHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
 import { openHarnessWithUserNamespaces, ROOT_ID } from "./testing/with-user-namespaces.ts"
@@ -76,8 +76,8 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     expect(await run(script)).toBe("all\n")
   })
 
-  it("gives the users inside their files: the link, layers, the home and caches", async () => {
-    const link = await owned(join(directory, "link"), ROOT_ID)
+  it("gives the users inside their files: the shared directory, layers, the home and caches", async () => {
+    const sharedDirectory = await owned(join(directory, "shared"), ROOT_ID)
     for (const name of ["low", "top", "work"]) await owned(join(directory, name), AGENT_ID)
     await writeFile(join(directory, "low/file"), "of a layer\n")
     const stack = Slug.parse("files")
@@ -87,7 +87,7 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     const [cache] = await harness.backend.ensureCaches(workspace, ["npm"])
     expect(cache).toMatchObject({ ready: true })
     const mounts = [
-      { kind: "link", target: "/run/berth" },
+      { kind: "shared", target: "/run/berth" },
       { kind: "stack", stack, target: "/workspace" },
       { kind: "cache", cache: "npm", target: "/cache" },
     ]
@@ -97,7 +97,7 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
       echo root > /run/berth/said
       perl -MPOSIX -e 'setgid(1000); setuid(1000); exec "sh", "-ec", shift' '${asAgent}'
       stat -c '%n %u' /run/berth/said /workspace/new /home/agent/new /cache/new`
-    expect((await run(script, { mounts }, { link, overlays })).split("\n")).toEqual([
+    expect((await run(script, { mounts }, { sharedDirectory, overlays })).split("\n")).toEqual([
       "of a layer",
       "/run/berth/said 0",
       ...["/workspace/new 1000", "/home/agent/new 1000", "/cache/new 1000", ""],

@@ -4,9 +4,9 @@ import { withinDeadline } from "../call.ts"
 import type { OnFence } from "../fence-watch.ts"
 import { frameBackend } from "../frame.ts"
 import { openExitWatchers } from "./announce.ts"
-import { asBackendError } from "./files-error.ts"
 import { openParts, type PartsOptions } from "./open-parts.ts"
 import { embeddedOperations } from "./operations.ts"
+import { asBackendError } from "./system/files-error.ts"
 
 export interface EmbeddedOptions extends PartsOptions {
   /** Called when the fence of sandboxes was gone. */

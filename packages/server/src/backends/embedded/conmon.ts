@@ -4,9 +4,9 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { abortable } from "../../host/abortable.ts"
+import { openSpares, type Spares } from "../../host/spares.ts"
 import { quoted } from "./quoted.ts"
 import { CREATING_ENV, WORD_FD } from "./runtime.ts"
-import { openSpares, type Spares } from "./spares.ts"
 
 /** The log's size at which it starts anew: enough for the story of a boot. */
 export const MAX_LOG_BYTES = 1024 * 1024

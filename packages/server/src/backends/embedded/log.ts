@@ -18,7 +18,7 @@ export const readLog = async (path: string): Promise<string> => {
   }
 }
 
-export const parseLog = (text: string): string =>
+const parseLog = (text: string): string =>
   text
     .split("\n")
     .map((line) => /^\S+ (?:stdout|stderr) ([FP]) ?(.*)$/s.exec(line))

@@ -68,7 +68,6 @@ export const embeddedOperations = (
       watchers.emit({ kind: "removed", sandbox })
     },
 
-    stats: ({ spec }) => cgroups.open(spec.identity.sandbox).stats(),
     logs: async ({ spec }) => readLog(states.paths(spec.identity.sandbox).log),
 
     ensureNetwork: (signal) => network.ensure(signal),

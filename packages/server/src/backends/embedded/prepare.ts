@@ -38,7 +38,7 @@ export const prepareInside = async (
     mounts: config.mounts,
     cachePath: (cache) => parts.caches.path(identity.workspace, cache),
     stackPath: (stack) => join(paths.stacks, stack),
-    link: spec.link,
+    sharedDirectory: spec.sharedDirectory,
     keepOut: [parts.directory],
   })
   const mountTargets = mounts.map(({ target }) => target)
@@ -70,7 +70,7 @@ export const isHostDirectory = (mount: Mount): mount is Extract<Mount, { kind: "
   mount.kind === "directory" && !isToolbox(mount)
 
 /**
- * Every directory in which files can belong to the installation's range: its own ones, stacks, caches, the link and the
+ * Every directory in which files can belong to the installation's range: its own ones, stacks, caches, the shared directory and the
  * user's mounts. A directory within another is mapped with it.
  */
 const withOwnedFiles = (

@@ -2,10 +2,10 @@ import { readdir } from "node:fs/promises"
 import { SandboxId } from "@berth/protocol/ids"
 import type { Unrecovered } from "../backend.ts"
 import { recovering } from "../recovering.ts"
-import { asBackendError } from "./files-error.ts"
 import type { Parts } from "./parts.ts"
 import { removeSandbox, removeTraces } from "./remove.ts"
 import { DAMAGED, damagedOnly } from "./state-file.ts"
+import { asBackendError } from "./system/files-error.ts"
 
 /**
  * Cleans up after a crash. A sandbox that was being created or removed is removed; one that may have been started is

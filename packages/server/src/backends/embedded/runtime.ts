@@ -167,7 +167,7 @@ export const openRuntime = async (
     status,
     creating,
     async start(sandbox, signal) {
-      if (name === "crun" && goOn(join(root, sandbox, "exec.fifo"))) return
+      if (name === "crun" && writeStartByte(join(root, sandbox, "exec.fifo"))) return
       expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
     },
     async forget(sandbox, cgroupPath, signal) {
@@ -185,7 +185,7 @@ export const openRuntime = async (
  * for. If no process waits any more, it has had its byte from a server that was killed before it could remove the file;
  * by that file crun tells a created container from a running one. Returns false where crun itself must be asked.
  */
-const goOn = (fifo: string): boolean => {
+const writeStartByte = (fifo: string): boolean => {
   try {
     write(fifo)
     unlinkSync(fifo)

@@ -4,6 +4,7 @@ import { basename, join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
+import { renamedSpec } from "../earlier-words.ts"
 import { ProcessIdentity } from "./process.ts"
 import type { SandboxPaths } from "./state-paths.ts"
 
@@ -11,12 +12,11 @@ import type { SandboxPaths } from "./state-paths.ts"
  * How far a sandbox has come: creating → created → started; any → removing. A sandbox that a new server finds
  * `creating` or `removing` was left by a crash; one that is found `created` may have been started.
  */
-export const Progress = z.enum(["creating", "created", "started", "removing"])
-export type Progress = z.infer<typeof Progress>
+const Progress = z.enum(["creating", "created", "started", "removing"])
 
 export const SandboxState = z.strictObject({
   version: z.literal(1),
-  spec: SandboxSpec,
+  spec: z.preprocess(renamedSpec, SandboxSpec),
   progress: Progress,
   createdAt: z.iso.datetime(),
   /** The first id of the sandbox's range on the host, if it is not the installation's. */
@@ -39,16 +39,14 @@ export const ASIDE = ".new"
  * tenth of the time that the thread pool's turns would take.
  */
 
-/** Undefined if there is no such sandbox, or only a beginning that a crash interrupted. */
-export const readState = ({ state: file }: SandboxPaths): SandboxState | undefined => {
-  let text: string
+/** The text of a state; undefined if there is no such sandbox, or only a beginning that a crash interrupted. */
+export const readStateText = ({ state: file }: SandboxPaths): string | undefined => {
   try {
-    text = readFileSync(file, "utf8")
+    return readFileSync(file, "utf8")
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return undefined
     throw thrown
   }
-  return parseState(text, file)
 }
 
 export const writeState = ({ state: file }: SandboxPaths, state: SandboxState): void => {
@@ -80,7 +78,7 @@ export const damagedOnly = (thrown: unknown): typeof DAMAGED => {
   throw thrown
 }
 
-const parseState = (text: string, file: string): SandboxState => {
+export const parseState = (text: string, { state: file }: SandboxPaths): SandboxState => {
   try {
     return SandboxState.parse(JSON.parse(text))
   } catch (cause) {

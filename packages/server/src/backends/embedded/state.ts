@@ -8,7 +8,8 @@ import {
   beginState,
   DAMAGED,
   damagedOnly,
-  readState,
+  parseState,
+  readStateText,
   type SandboxState,
   writeState,
 } from "./state-file.ts"
@@ -17,6 +18,8 @@ import { pathsOf, placesIn, type SandboxPaths, type StatePlaces } from "./state-
 /** The sandboxes of one installation, on disk: one directory each, found again after any crash. */
 export class StateDirectory {
   readonly #places: StatePlaces
+  /** The last state that was read of each sandbox: each look at a sandbox reads it, and few change it. */
+  readonly #parsed = new Map<SandboxId, { readonly text: string; readonly state: SandboxState }>()
 
   constructor(root: string) {
     this.#places = placesIn(root)
@@ -59,7 +62,17 @@ export class StateDirectory {
 
   /** Undefined if there is no such sandbox, or only a `begin` that a crash interrupted. */
   async read(sandbox: SandboxId): Promise<SandboxState | undefined> {
-    return readState(this.paths(sandbox))
+    const paths = this.paths(sandbox)
+    const text = readStateText(paths)
+    if (text === undefined) {
+      this.#parsed.delete(sandbox)
+      return undefined
+    }
+    const last = this.#parsed.get(sandbox)
+    if (last?.text === text) return last.state
+    const state = parseState(text, paths)
+    this.#parsed.set(sandbox, { text, state })
+    return state
   }
 
   async list(): Promise<SandboxId[]> {
@@ -82,6 +95,7 @@ export class StateDirectory {
     await settleAll(rest.map((name) => removeSmallTree(join(directory, name), signal)))
     await rm(exit, { force: true })
     await removeSmallTree(directory, signal)
+    this.#parsed.delete(sandbox)
   }
 
   /** Takes a sandbox's directory out of the way without deleting anything in it. */

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto"
-import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { InstallationId } from "@berth/protocol/ids"
 import {
@@ -11,6 +10,7 @@ import {
   type World,
 } from "../embedded/network/testing/world.ts"
 import type { IsolationHarness, IsolationNetwork, IsolationOptions } from "./isolation/harness.ts"
+import { pidsWith } from "./processes-with.ts"
 import { type Server, startServer } from "./server-process.ts"
 
 const HOST_IPV6 = "2001:db8::2"
@@ -81,7 +81,6 @@ const describeHarness = async (
       remove: (sandbox) => server.call("remove", sandbox),
       inspect: (sandbox) => server.call("inspect", sandbox),
       logs: (sandbox) => server.call("logs", sandbox),
-      stats: (sandbox) => server.call("stats", sandbox),
     },
     serverSockets: { path: join(directory, "server.sock"), abstract },
     network: await playNetwork(world, {
@@ -96,7 +95,7 @@ const describeHarness = async (
       },
     }),
     census: () => server.call("census"),
-    processesWith,
+    processesWith: async (argument) => (await pidsWith(argument)).length,
     close,
   }
 }
@@ -137,11 +136,4 @@ const playNetwork = async (
       }
     },
   }
-}
-
-const processesWith = async (argument: string): Promise<number> => {
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name))
-  const commands = pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""))
-  const found = (await Promise.all(commands)).filter((it) => it.split("\0").includes(argument))
-  return found.length
 }

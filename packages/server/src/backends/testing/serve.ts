@@ -15,15 +15,7 @@ export interface Served
 export interface ServerCalls
   extends Pick<
     Backend,
-    | "describe"
-    | "create"
-    | "start"
-    | "stop"
-    | "remove"
-    | "inspect"
-    | "logs"
-    | "stats"
-    | "ensureNetwork"
+    "describe" | "create" | "start" | "stop" | "remove" | "inspect" | "logs" | "ensureNetwork"
   > {
   about(): Pick<Served, "installation" | "directory" | "system">
   census(): Promise<Record<string, number>>
@@ -54,7 +46,6 @@ const callsOf = (served: Served): ServerCalls => {
     remove: (sandbox) => backend.remove(sandbox),
     inspect: (sandbox) => backend.inspect(sandbox),
     logs: (sandbox) => backend.logs(sandbox),
-    stats: (sandbox) => backend.stats(sandbox),
     ensureNetwork: () => backend.ensureNetwork(),
     about: () => ({ installation, directory, system }),
     census: () => served.census(),

@@ -1,5 +1,5 @@
 import { openHostCertificates } from "../../certificates/host-certificates.ts"
-import type { Check } from "../check.ts"
+import type { Check } from "../tools/check.ts"
 
 export const certificates: Check = {
   name: "certificates",

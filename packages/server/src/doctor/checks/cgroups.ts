@@ -3,8 +3,8 @@ import type { DoctorFinding } from "@berth/protocol/doctor"
 import { parseMembership } from "../../host/cgroups/membership.ts"
 import { type CgroupMode, parseCgroupMounts } from "../../host/cgroups/mounts.ts"
 import { LIMITS, type Limit, usableLimits } from "../cgroups/limits.ts"
-import type { Check } from "../check.ts"
 import { isRoot } from "../tools/as-root.ts"
+import type { Check } from "../tools/check.ts"
 
 export const cgroups: Check = {
   name: "cgroups",

@@ -2,8 +2,8 @@ import { constants } from "node:fs"
 import { access, statfs } from "node:fs/promises"
 import { resolve } from "node:path"
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import type { Check } from "../check.ts"
-import { nearestDirectory } from "../nearest-directory.ts"
+import type { Check } from "../tools/check.ts"
+import { nearestDirectory } from "../tools/nearest-directory.ts"
 
 const GIB = 1024 ** 3
 

@@ -1,9 +1,9 @@
 import { DEFAULT_ENGINE, parseEngineAddress } from "@berth/local/config/engine-address"
 import type { DoctorFinding } from "@berth/protocol/doctor"
 import { findTool } from "../../host/find-tool.ts"
-import type { Check } from "../check.ts"
 import { engineVersion } from "../engine/version.ts"
 import { asRoot } from "../tools/as-root.ts"
+import type { Check } from "../tools/check.ts"
 import { fixForMissing, SYSTEM_PATH } from "../tools/install.ts"
 import { oneLine } from "../tools/one-line.ts"
 

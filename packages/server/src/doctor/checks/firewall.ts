@@ -1,6 +1,6 @@
 import { findTool } from "../../host/find-tool.ts"
-import type { Check, DoctorHost } from "../check.ts"
 import { isRoot } from "../tools/as-root.ts"
+import type { Check, DoctorHost } from "../tools/check.ts"
 import { fixForMissing } from "../tools/install.ts"
 import { runTool } from "../tools/run-tool.ts"
 

@@ -1,4 +1,4 @@
-import type { Check } from "../check.ts"
+import type { Check } from "../tools/check.ts"
 import { probeTool } from "../tools/probe-tool.ts"
 
 export const iproute2: Check = {

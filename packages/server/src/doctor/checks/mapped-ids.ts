@@ -3,10 +3,10 @@ import { join } from "node:path"
 import { findTool } from "../../host/find-tool.ts"
 import { mountCommand } from "../../host/mounts/mounter.ts"
 import { tryMappedOverlay } from "../../host/mounts/trial.ts"
-import type { Check } from "../check.ts"
-import { nearestDirectory } from "../nearest-directory.ts"
 import { isRoot } from "../tools/as-root.ts"
+import type { Check } from "../tools/check.ts"
 import { fixForMissing } from "../tools/install.ts"
+import { nearestDirectory } from "../tools/nearest-directory.ts"
 import { oneLine } from "../tools/one-line.ts"
 
 /** Two ranges that no user of the host has. */

@@ -1,5 +1,5 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import type { Check } from "../check.ts"
+import type { Check } from "../tools/check.ts"
 
 /** The version Berth is built and tested on. */
 const WANTED_MAJOR = 24

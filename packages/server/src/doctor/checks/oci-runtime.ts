@@ -1,5 +1,5 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import type { Check } from "../check.ts"
+import type { Check } from "../tools/check.ts"
 import { fixForMissing } from "../tools/install.ts"
 import { type ToolState, toolState } from "../tools/probe-tool.ts"
 

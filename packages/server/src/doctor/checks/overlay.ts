@@ -1,9 +1,9 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Check } from "../check.ts"
-import { nearestDirectory } from "../nearest-directory.ts"
+import type { Check } from "../tools/check.ts"
 import { findTrialTools } from "../tools/in-namespaces.ts"
+import { nearestDirectory } from "../tools/nearest-directory.ts"
 import { oneLine } from "../tools/one-line.ts"
 import { runTool } from "../tools/run-tool.ts"
 

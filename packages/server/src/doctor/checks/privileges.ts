@@ -1,4 +1,4 @@
-import type { Check } from "../check.ts"
+import type { Check } from "../tools/check.ts"
 
 export const privileges: Check = {
   name: "privileges",

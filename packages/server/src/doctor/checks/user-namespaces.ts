@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises"
-import type { Check } from "../check.ts"
 import { asRoot } from "../tools/as-root.ts"
+import type { Check } from "../tools/check.ts"
 import { findTrialTools } from "../tools/in-namespaces.ts"
 import { oneLine } from "../tools/one-line.ts"
 import { runTool } from "../tools/run-tool.ts"

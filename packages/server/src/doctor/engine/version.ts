@@ -5,7 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 
 /** An engine answers this in a few milliseconds; a socket that accepts and stays silent is no engine. */
-export const ENGINE_DEADLINE_MS = 3_000
+const ENGINE_DEADLINE_MS = 3_000
 
 /** Far above the answer's size of about 1 KB. */
 const MAX_ANSWER_BYTES = 64 * 1024

@@ -1,6 +1,6 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
 import { findTool } from "../../host/find-tool.ts"
-import type { DoctorHost } from "../check.ts"
+import type { DoctorHost } from "./check.ts"
 import { fixForMissing } from "./install.ts"
 
 /** The tools for a trial in namespaces of its own, or the finding that it cannot be run. */

@@ -29,7 +29,7 @@ export type PackageManager = keyof typeof MANAGERS
 /** The directories in which packages put their programs, whatever $PATH says. */
 export const SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
-export const findPackageManager = async (): Promise<PackageManager | undefined> => {
+const findPackageManager = async (): Promise<PackageManager | undefined> => {
   for (const manager of Object.keys(MANAGERS) as PackageManager[]) {
     if (await findTool(manager, SYSTEM_PATH)) return manager
   }

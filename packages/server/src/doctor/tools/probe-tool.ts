@@ -1,7 +1,7 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
 import { findTool } from "../../host/find-tool.ts"
 import type { Outcome } from "../../host/run.ts"
-import type { DoctorHost } from "../check.ts"
+import type { DoctorHost } from "./check.ts"
 import { fixForMissing, type Part } from "./install.ts"
 import { oneLine } from "./one-line.ts"
 import { runTool } from "./run-tool.ts"

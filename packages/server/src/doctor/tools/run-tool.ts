@@ -1,6 +1,6 @@
 import { PLAIN_ENV } from "../../host/child.ts"
 import { type Outcome, run } from "../../host/run.ts"
-import type { DoctorHost } from "../check.ts"
+import type { DoctorHost } from "./check.ts"
 
 /** Runs a program to its end, with the tools of the examined host on its path. */
 export const runTool = (

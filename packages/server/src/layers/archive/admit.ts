@@ -1,8 +1,8 @@
 import { BerthError } from "@berth/protocol/errors"
+import { refuse } from "../tar/refuse.ts"
+import { isSparse, sparseBody, sparsePath, sparseRecords } from "../tar/sparse.ts"
+import type { TarEntry } from "../tar/tar-read.ts"
 import { type KnownPaths, knownPaths } from "./known-paths.ts"
-import { refuse } from "./refuse.ts"
-import { isSparse, sparseBody, sparsePath, sparseRecords } from "./sparse.ts"
-import type { TarEntry } from "./tar-read.ts"
 
 export interface ArchiveLimits {
   readonly maxEntries: number

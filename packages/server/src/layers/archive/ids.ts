@@ -1,5 +1,5 @@
 /** Every sandbox has this many user and group ids, from the store's base on. */
-export const ID_COUNT = 65_536
+const ID_COUNT = 65_536
 
 /** The id that the kernel shows for an owner outside of the range. */
 const NOBODY = 65_534

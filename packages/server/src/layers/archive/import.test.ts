@@ -9,6 +9,7 @@ import { type LayerId, Slug } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import fc from "fast-check"
 import { expect, it, vi } from "vitest"
+import type { TarEntry } from "../tar/tar-read.ts"
 import {
   directory,
   each,
@@ -24,7 +25,6 @@ import {
 import { ID_BASE } from "../testing/ids.ts"
 import { key } from "../testing/key.ts"
 import { makeRoot, openForTest, work, workAndFreeze } from "../testing/store.ts"
-import type { TarEntry } from "./tar-read.ts"
 
 const shop = key("shop")
 const TREE = directory("tree")

@@ -1,19 +1,19 @@
 import { pipeline } from "node:stream/promises"
 import { constants, createZstdDecompress } from "node:zlib"
 import { newId, type Slug } from "@berth/protocol/ids"
-import { type Call, type Context, STORE } from "../context.ts"
-import { describe, inDrafts, install } from "../drafts.ts"
-import { TREE } from "../layout.ts"
+import { hasCode } from "../io/io-error.ts"
+import { TREE } from "../io/layout.ts"
+import { startProgram } from "../io/programs.ts"
 import { type Pinned, writePin } from "../pins/pin.ts"
-import { startProgram } from "../programs.ts"
-import { hasCode } from "../records/files.ts"
+import { inDrafts, install, writeLayer } from "../stacks/drafts.ts"
+import { type Call, type Context, STORE } from "../store/context.ts"
+import { refuse } from "../tar/refuse.ts"
+import { readTar, type TarEntry } from "../tar/tar-read.ts"
+import { writeTar } from "../tar/tar-write.ts"
 import { type ArchiveLimits, admit, countWithin, DEFAULT_LIMITS, tooLarge } from "./admit.ts"
 import { outside } from "./ids.ts"
 import { readManifest } from "./manifest.ts"
-import { refuse } from "./refuse.ts"
 import { splitTrees } from "./split-trees.ts"
-import { readTar, type TarEntry } from "./tar-read.ts"
-import { writeTar } from "./tar-write.ts"
 import { xattrsIn } from "./xattrs.ts"
 
 export interface ImportOptions extends Call {
@@ -64,14 +64,14 @@ export const importTrees = async (
         trees.assertEnded()
         await at("import.unpacked")
         for (const { id, draft } of drafted)
-          await describe(context, { id, parents: [], origin: "import" }, draft, signal)
+          await writeLayer(context, { id, parents: [], origin: "import" }, draft, signal)
         await at("import.described")
         return context.serially(STORE, async () => {
           for (const { id, draft } of drafted) await install(context, draft.directory, id)
           await at("import.renamed")
           const pinned: Pinned[] = []
           for (const { id } of drafted)
-            pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
+            pinned.push({ layer: id, pin: await writePin(context, id, reason) })
           await at("import.pinned")
           return pinned
         })

@@ -1,7 +1,7 @@
 import { Slug } from "@berth/protocol/ids"
 import { z } from "zod"
-import { refuse } from "./refuse.ts"
-import type { TarEntry } from "./tar-read.ts"
+import { refuse } from "../tar/refuse.ts"
+import type { TarEntry } from "../tar/tar-read.ts"
 
 /** The name of an archive's first entry. */
 const MANIFEST = "berth.json"

@@ -1,6 +1,6 @@
-import { refuse } from "./refuse.ts"
-import { isSparse, sparsePath } from "./sparse.ts"
-import type { TarEntry } from "./tar-read.ts"
+import { refuse } from "../tar/refuse.ts"
+import { isSparse, sparsePath } from "../tar/sparse.ts"
+import type { TarEntry } from "../tar/tar-read.ts"
 
 /** The trees of an archive, which come one after another. */
 export interface SplitTrees {

@@ -1,8 +1,6 @@
+import { XATTR } from "../tar/pax.ts"
+import { refuse } from "../tar/refuse.ts"
 import { inside, outside } from "./ids.ts"
-import { refuse } from "./refuse.ts"
-
-/** The prefix of an extended attribute's name in tar's extended header. */
-export const XATTR = "SCHILY.xattr."
 
 /**
  * The attributes of one entry as they stand in an archive: those of the user's own, and access rights with the ids of

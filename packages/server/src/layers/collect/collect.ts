@@ -2,9 +2,9 @@ import { rename } from "node:fs/promises"
 import { join } from "node:path"
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import { syncDirectory } from "../../host/sync-directory.ts"
-import { type Context, type Discarding, STORE } from "../context.ts"
-import { everyLayer, everyTop } from "../inventory.ts"
-import { ioError } from "../io-error.ts"
+import { ioError } from "../io/io-error.ts"
+import { type Context, type Discarding, STORE } from "../store/context.ts"
+import { everyLayer, everyTop } from "../store/inventory.ts"
 import { findReferences } from "./references.ts"
 
 export interface Collected {

@@ -1,11 +1,12 @@
 import type { LayerId, TopId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
-import { everyPin, everyStack, everyTop } from "../inventory.ts"
+import { readClaim } from "../claims/read-claim.ts"
 import { readPin } from "../pins/pin.ts"
 import { findFlat } from "../stacks/flat.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { findTop, readStack, stackName } from "../stacks/read.ts"
-import { readClaim } from "../tops/read-claim.ts"
+import type { Context } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyPin, everyStack, everyTop } from "../store/inventory.ts"
 
 /** The holders of each layer and top, by name. */
 export interface References {
@@ -40,13 +41,13 @@ export const findReferences = async (context: Context): Promise<References> => {
     await keepFlat(parents.at(-1))
   }
 
-  for (const key of await everyStack(context)) {
+  for await (const key of inTurns(await everyStack(context))) {
     const { layer, top } = await readStack(context, key)
     await keepStack(layer, stackName(key))
     if (top !== null) await keepTop(top, stackName(key))
   }
   for (const id of await everyPin(context)) await keepStack((await readPin(context, id)).layer, id)
-  for (const id of await everyTop(context)) {
+  for await (const id of inTurns(await everyTop(context))) {
     const claim = await readClaim(context, id)
     if (claim) await keepTop(id, claim.sandbox)
   }

@@ -4,7 +4,7 @@ import { dirname } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
 import { syncDirectory } from "../../host/sync-directory.ts"
-import { ioError } from "../io-error.ts"
+import { hasCode, ioError } from "../io/io-error.ts"
 
 /** The ending of files that do not count until they are renamed. */
 export const ASIDE = ".new"
@@ -84,9 +84,6 @@ export const removeRecord = (file: string): Promise<void> =>
 /** Removes a record that does no harm if it comes back after a loss of power. */
 export const removePassingRecord = (file: string): Promise<void> =>
   attempt(file, () => rm(file, { force: true }))
-
-export const hasCode = (thrown: unknown, code: string): boolean =>
-  (thrown as NodeJS.ErrnoException | undefined)?.code === code
 
 const writeAside = (file: string, record: object, durably: boolean): Promise<void> =>
   attempt(file, async () => {

@@ -1,7 +1,7 @@
 import type { LayerId } from "@berth/protocol/ids"
-import { type Context, STORE } from "../context.ts"
 import { readRecord, writeRecord } from "../records/files.ts"
 import { FlatRecord, type TopRecord } from "../records/schemas.ts"
+import { type Context, STORE } from "../store/context.ts"
 import { findLayer } from "./layer.ts"
 import { readTop, type Stack } from "./read.ts"
 import { writeStack } from "./write.ts"
@@ -36,7 +36,7 @@ export const flatParents = async (
  * mounted or claimed, moves along: an overlay notes names of its lower layers in a top, and those are the same. The
  * top's record goes first; a stack that a crash leaves behind it is repaired by the next call, or by verify.
  */
-export const adoptFlat = async (context: Context, stack: Stack): Promise<Stack> => {
+export const rebaseOnFlat = async (context: Context, stack: Stack): Promise<Stack> => {
   const flat = await findFlat(context, stack.layer)
   if (flat === undefined) return stack
   if (stack.top !== null) {

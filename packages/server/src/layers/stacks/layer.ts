@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LayerId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
-import type { Context } from "../context.ts"
 import { readRecord } from "../records/files.ts"
 import { LayerRecord } from "../records/schemas.ts"
+import type { Context } from "../store/context.ts"
 
 /** Reads a layer's record. Refuses a layer of another flavour or another range of ids. */
 export const readLayer = async (context: Context, id: LayerId): Promise<LayerRecord> => {

@@ -1,9 +1,9 @@
 import { open, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { Slug } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
-import { ioError } from "../io-error.ts"
-import { namesIn } from "../names-in.ts"
+import { ioError } from "../io/io-error.ts"
+import { namesIn } from "../io/names-in.ts"
+import type { Context } from "../store/context.ts"
 
 /** The workspaces that have stacks, and those that are noted as having no known owner. */
 export const findOwnerless = async ({ layout }: Context) => ({

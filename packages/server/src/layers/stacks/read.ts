@@ -1,10 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
-import type { Context } from "../context.ts"
-import { layerOfTop } from "../layout.ts"
+import { layerOfTop } from "../io/layout.ts"
 import { readRecord } from "../records/files.ts"
 import { StackRecord, TopRecord } from "../records/schemas.ts"
+import type { Context } from "../store/context.ts"
 import { assertFits, findLayer } from "./layer.ts"
 
 export interface Stack {

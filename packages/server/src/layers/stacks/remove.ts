@@ -1,9 +1,9 @@
 import { rmdir } from "node:fs/promises"
 import { dirname } from "node:path"
 import type { StackKey } from "@berth/protocol/layer"
-import { type Context, STORE } from "../context.ts"
+import { assertFree } from "../claims/free.ts"
 import { removeRecord } from "../records/files.ts"
-import { assertFree } from "../tops/free.ts"
+import { type Context, STORE } from "../store/context.ts"
 import { findStack, stackName } from "./read.ts"
 
 /** Forgets a stack; its layers and its top go with the next collection, unless something else stands on them. */

@@ -1,6 +1,6 @@
-import type { Context } from "../context.ts"
 import { writeRecord } from "../records/files.ts"
 import type { StackRecord } from "../records/schemas.ts"
+import type { Context } from "../store/context.ts"
 import type { Stack } from "./read.ts"
 
 export const writeStack = ({ layout }: Context, stack: Stack): Promise<void> =>

@@ -4,10 +4,10 @@ import { constants, zstdCompress } from "node:zlib"
 import { type LayerId, Slug } from "@berth/protocol/ids"
 import type { ImportOptions } from "../archive/import.ts"
 import { type ArchiveManifest, fileEntry, manifestEntry } from "../archive/manifest.ts"
-import type { TarEntry } from "../archive/tar-read.ts"
-import { writeTar } from "../archive/tar-write.ts"
 import type { Layers } from "../layers.ts"
 import type { Pinned } from "../pins/pin.ts"
+import type { TarEntry } from "../tar/tar-read.ts"
+import { writeTar } from "../tar/tar-write.ts"
 
 /** The names of the trees in the archives of tests. */
 export const TREES: readonly Slug[] = [Slug.parse("tree")]

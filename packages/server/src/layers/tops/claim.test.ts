@@ -3,10 +3,10 @@ import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
+import { mountedBy } from "../claims/mounted.ts"
 import { key } from "../testing/key.ts"
 import { inMount, keepMounted } from "../testing/mount.ts"
 import { makeRoot, openForTest } from "../testing/store.ts"
-import { mountedBy } from "./mounted.ts"
 
 const shop = key("shop")
 

@@ -2,15 +2,15 @@ import { readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
-import { type Context, STORE } from "../context.ts"
+import { assertNotMounted, topInUse, whenUnmounted } from "../claims/free.ts"
+import { mountedBy } from "../claims/mounted.ts"
+import { readClaim } from "../claims/read-claim.ts"
 import { removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
 import type { ClaimRecord } from "../records/schemas.ts"
-import { adoptFlat } from "../stacks/flat.ts"
+import { rebaseOnFlat } from "../stacks/flat.ts"
 import { findStack, readStack, stackName } from "../stacks/read.ts"
-import { assertNotMounted, topInUse, whenUnmounted } from "./free.ts"
+import { type Context, STORE } from "../store/context.ts"
 import { type OverlayMount, overlayMount } from "./mount.ts"
-import { mountedBy } from "./mounted.ts"
-import { readClaim } from "./read-claim.ts"
 
 /** Asks the backend whether a sandbox still lives. A caller that cannot tell answers true. */
 export type IsAlive = (sandbox: SandboxId) => boolean | Promise<boolean>
@@ -54,7 +54,7 @@ export const claimTop = (
         if (await writeNewPassingRecord(file, newClaim(sandbox))) return
         throw topInUse(top, "another claim came first", {})
       })
-      rebased = (await adoptFlat(context, stack)) !== stack
+      rebased = (await rebaseOnFlat(context, stack)) !== stack
     }
     return { top, mount: await overlayMount(context, top), rebased }
   })

@@ -4,16 +4,16 @@ import { newId, type TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { settleAll } from "../../host/settle-all.ts"
 import { syncDirectory } from "../../host/sync-directory.ts"
-import { type Context, STORE } from "../context.ts"
-import { ioError } from "../io-error.ts"
-import { TOP_RECORD, WORK } from "../layout.ts"
+import { ioError } from "../io/io-error.ts"
+import { TOP_RECORD, WORK } from "../io/layout.ts"
 import { prepareRecord, putRecord, writeDraftRecord } from "../records/files.ts"
 import type { TopRecord } from "../records/schemas.ts"
 import { assertDepth } from "../stacks/depth.ts"
-import { adoptFlat } from "../stacks/flat.ts"
+import { rebaseOnFlat } from "../stacks/flat.ts"
 import { stackBelow } from "../stacks/layer.ts"
 import { readStack, type Stack, stackName } from "../stacks/read.ts"
 import { stackRecord } from "../stacks/write.ts"
+import { type Context, STORE } from "../store/context.ts"
 import { discardTree } from "../trees/discard.ts"
 
 /** The owner and mode of the root directory of a stack that has no layers; ids as the sandbox sees them. */
@@ -34,7 +34,7 @@ export const ensureTop = (context: Context, key: StackKey, root: TreeRoot): Prom
   context.serially(stackName(key), async () => {
     const stack = await readStack(context, key)
     if (stack.top !== null) return { top: stack.top, made: false }
-    return { top: await makeTop(context, await adoptFlat(context, stack), root), made: true }
+    return { top: await makeTop(context, await rebaseOnFlat(context, stack), root), made: true }
   })
 
 const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<TopId> => {

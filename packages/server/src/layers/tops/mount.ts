@@ -1,10 +1,10 @@
 import { relative } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { LayerId, TopId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
-import type { Layout } from "../layout.ts"
+import type { Layout } from "../io/layout.ts"
 import { readLayer } from "../stacks/layer.ts"
 import { readTop } from "../stacks/read.ts"
+import type { Context } from "../store/context.ts"
 
 /**
  * The mount of a top on its stack: `mount -t overlay overlay -o options target`, by root of the host, in `cwd`, with

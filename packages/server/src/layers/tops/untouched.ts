@@ -1,6 +1,6 @@
 import { lstat, opendir } from "node:fs/promises"
 import type { LayerId, TopId } from "@berth/protocol/ids"
-import type { Context } from "../context.ts"
+import type { Context } from "../store/context.ts"
 
 /** Whether a top has no changes: freezing it would only make the stack deeper. */
 export const isUntouched = async (

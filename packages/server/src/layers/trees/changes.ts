@@ -83,91 +83,148 @@ export const findChanges = (
   order: ChangesOrder,
   post: (message: ChangesMessage) => void,
 ): Changes => {
-  const { tree, spill, before } = order
-  const levels = openLevels()
-  const known = openDirectorySet(before?.directories)
-  const seen = openDirectorySet()
-  const linked = linkedFiles()
-  const small = openPathList(join(order.lists, LISTS.small))
-  const large = openPathList(join(order.lists, LISTS.large))
-  const directories = openPathList(join(order.lists, LISTS.directories))
-  const copy = openCopy(order)
-  let [entries, files, bytes] = [0, 0, 0]
-  /** Whether the directory whose entries are being listed has changed. */
-  let isChanged = false
-  const isListed: boolean[] = []
-
-  const listDirectory = (depth: number): void => {
-    if (isListed[depth]) return
-    isListed[depth] = true
-    directories.add(levels.directoryAt(depth) ?? tooDeep())
+  const comparison = new TreeComparison(order, post)
+  try {
+    return comparison.run()
+  } finally {
+    comparison.close()
   }
-  const isNewer = ({ ctimeNs }: BigIntStats): boolean =>
-    before === null || latestOf(ctimeNs) >= before.sinceNs
-  const enter = ({ descriptor, depth, name, stats }: OpenDirectory): void => {
-    isListed[depth] = false
-    const isKnown = depth === 0 || known.has(levels.hashAt(depth), stats.ino)
-    const hadIt = copy.enter(depth, name, isKnown)
-    isChanged = !hadIt || isNewer(stats) || (before?.isDoubtful === true && !copy.isLike(stats))
-    if (isChanged) listDirectory(depth)
-    if (!hadIt && depth > 0) listDirectory(depth - 1)
+}
+
+/** One walk over a tree, beside its copy. */
+class TreeComparison {
+  readonly #order: ChangesOrder
+  readonly #post: (message: ChangesMessage) => void
+  readonly #levels = openLevels()
+  readonly #known: ReturnType<typeof openDirectorySet>
+  readonly #seen = openDirectorySet()
+  readonly #linked = linkedFiles()
+  readonly #lists: ReturnType<typeof openLists>
+  readonly #copy: ReturnType<typeof openCopy>
+  /** Whether each directory on the way down is listed already. */
+  readonly #isListed: boolean[] = []
+  #entries = 0
+  #files = 0
+  #bytes = 0
+
+  constructor(order: ChangesOrder, post: (message: ChangesMessage) => void) {
+    this.#order = order
+    this.#post = post
+    this.#known = openDirectorySet(order.before?.directories)
+    this.#lists = openLists(order.lists)
+    this.#copy = openCopy(order)
+  }
+
+  run(): Changes {
+    const { tree, spill, before } = this.#order
+    // If a directory was moved, the rest was not visited, and so is not among the directories that were seen.
+    descend(
+      { tree, spill, levels: this.#levels },
+      {
+        enter: (directory) => this.#enter(directory),
+        entry: (directory, name) => this.#entry(directory, name),
+        listed: ({ depth, stats }) => this.#seen.add(this.#levels.hashAt(depth), stats.ino),
+      },
+    )
+    if (before !== null && this.#linked.isAny()) this.#listOtherNames()
+    return {
+      entries: this.#entries,
+      files: this.#files,
+      bytes: this.#bytes,
+      directories: this.#seen.table,
+    }
+  }
+
+  close(): void {
+    this.#copy.close()
+    this.#lists.close()
+  }
+
+  #enter({ descriptor, depth, name, stats }: OpenDirectory): void {
+    this.#isListed[depth] = false
+    const isKnown = depth === 0 || this.#known.has(this.#levels.hashAt(depth), stats.ino)
+    const hadIt = this.#copy.enter(depth, name, isKnown)
+    const isOther = this.#isDoubtful && !this.#copy.isLike(stats)
+    const isChanged = !hadIt || this.#isNewer(stats) || isOther
+    if (isChanged) this.#listDirectory(depth)
+    if (!hadIt && depth > 0) this.#listDirectory(depth - 1)
     if (isChanged && hadIt)
-      copy.each((found) => {
-        if (isMissing(descriptor, found)) copy.remove(found)
+      this.#copy.each((found) => {
+        if (isMissing(descriptor, found)) this.#copy.remove(found)
       })
   }
-  const isToCopy = (depth: number, name: Buffer, stats: BigIntStats): boolean =>
-    !copy.isAt(depth) ||
-    isNewer(stats) ||
-    (before?.isDoubtful === true && !copy.hasLike(name, stats))
-  const list = (depth: number, name: Buffer, stats: BigIntStats): void => {
-    const path = levels.pathOf(depth, name) ?? tooDeep()
-    const isAlone = stats.nlink === 1n
-    if (!isAlone) linked.add(stats.ino)
-    const isForCp = stats.isSocket() || (stats.isFile() && isAlone && stats.size >= LARGE_BYTES)
-    if (isForCp) large.add(path)
-    else small.add(path)
-    files += 1
-    if (stats.isFile()) bytes += Number(stats.size)
-    listDirectory(depth)
-  }
-  const entry = ({ descriptor, depth }: OpenDirectory, name: Buffer): boolean => {
+
+  /** Takes one entry of a directory. Returns whether to descend into it. */
+  #entry({ descriptor, depth }: OpenDirectory, name: Buffer): boolean {
     const stats = lookAt(descriptor, name)
     if (stats === undefined) return false
-    entries += 1
-    if (entries % SEEN_EVERY === 0) post({ seen: entries })
+    this.#entries += 1
+    if (this.#entries % SEEN_EVERY === 0) this.#post({ seen: this.#entries })
     if (kindOf(stats) === "d") return true
-    if (!isToCopy(depth, name, stats)) return false
-    if (copy.isAt(depth)) copy.removeDirectory(name)
-    list(depth, name, stats)
+    if (!this.#isToCopy(depth, name, stats)) return false
+    if (this.#copy.isAt(depth)) this.#copy.removeDirectory(name)
+    this.#list(depth, name, stats)
     return false
   }
-  const listed = ({ depth, stats }: OpenDirectory): void =>
-    seen.add(levels.hashAt(depth), stats.ino)
 
   /** Lists all names of each file that is copied, or its copy would have only some of them. */
-  const listOtherNames = (): void => {
-    const other = ({ descriptor, depth }: OpenDirectory, name: Buffer): boolean => {
+  #listOtherNames(): void {
+    const { tree, spill } = this.#order
+    const entry = ({ descriptor, depth }: OpenDirectory, name: Buffer): boolean => {
       const stats = lookAt(descriptor, name)
       if (stats === undefined) return false
       if (kindOf(stats) === "d") return true
-      if (stats.nlink > 1n && linked.has(stats.ino)) list(depth, name, stats)
+      if (stats.nlink > 1n && this.#linked.has(stats.ino)) this.#list(depth, name, stats)
       return false
     }
-    const enterAgain = ({ depth }: OpenDirectory): void => {
-      isListed[depth] = false
+    const enter = ({ depth }: OpenDirectory): void => {
+      this.#isListed[depth] = false
     }
-    descend({ tree, spill, levels }, { enter: enterAgain, entry: other })
+    descend({ tree, spill, levels: this.#levels }, { enter, entry })
   }
-  try {
-    // If a directory was moved, the rest was not visited, and so is not among the directories that were seen.
-    descend({ tree, spill, levels }, { enter, entry, listed })
-    if (before !== null && linked.isAny()) listOtherNames()
-  } finally {
-    copy.close()
-    for (const paths of [small, large, directories]) paths.close()
+
+  #list(depth: number, name: Buffer, stats: BigIntStats): void {
+    const path = this.#levels.pathOf(depth, name) ?? tooDeep()
+    const isAlone = stats.nlink === 1n
+    if (!isAlone) this.#linked.add(stats.ino)
+    const isForCp = stats.isSocket() || (stats.isFile() && isAlone && stats.size >= LARGE_BYTES)
+    if (isForCp) this.#lists.large.add(path)
+    else this.#lists.small.add(path)
+    this.#files += 1
+    if (stats.isFile()) this.#bytes += Number(stats.size)
+    this.#listDirectory(depth)
   }
-  return { entries, files, bytes, directories: seen.table }
+
+  #listDirectory(depth: number): void {
+    if (this.#isListed[depth]) return
+    this.#isListed[depth] = true
+    this.#lists.directories.add(this.#levels.directoryAt(depth) ?? tooDeep())
+  }
+
+  #isToCopy(depth: number, name: Buffer, stats: BigIntStats): boolean {
+    if (!this.#copy.isAt(depth) || this.#isNewer(stats)) return true
+    return this.#isDoubtful && !this.#copy.hasLike(name, stats)
+  }
+
+  #isNewer({ ctimeNs }: BigIntStats): boolean {
+    const { before } = this.#order
+    return before === null || latestOf(ctimeNs) >= before.sinceNs
+  }
+
+  get #isDoubtful(): boolean {
+    return this.#order.before?.isDoubtful === true
+  }
+}
+
+/** Opens the lists of paths in a directory. */
+const openLists = (directory: string) => {
+  const small = openPathList(join(directory, LISTS.small))
+  const large = openPathList(join(directory, LISTS.large))
+  const directories = openPathList(join(directory, LISTS.directories))
+  const close = () => {
+    for (const list of [small, large, directories]) list.close()
+  }
+  return { small, large, directories, close }
 }
 
 /** Opens the copy, whose directories are walked beside those of the tree. */

@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import { type Removal, removeTree } from "../../host/remove-tree.ts"
-import { programError } from "../io-error.ts"
+import { programError } from "../io/io-error.ts"
 
 /** Deletes a tree, however large, but never what happens to be mounted in it. */
 export const discardTree = async (directory: string, options: Removal = {}): Promise<void> => {

@@ -1,7 +1,7 @@
 import { once } from "node:events"
-import { tarOutput } from "../archive/tar-output.ts"
-import { XATTR } from "../archive/xattrs.ts"
-import { type Program, startProgram } from "../programs.ts"
+import { type Program, startProgram } from "../io/programs.ts"
+import { XATTR } from "../tar/pax.ts"
+import { tarOutput } from "../tar/tar-output.ts"
 import { multisetHash } from "./multiset-hash.ts"
 import type { ToldEntry } from "./tally.ts"
 

@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises"
 import { dirname } from "node:path"
-import { type ProgramOptions, startProgram } from "../programs.ts"
+import { type ProgramOptions, startProgram } from "../io/programs.ts"
 
 export interface CopyCall {
   readonly signal: AbortSignal

@@ -1,17 +1,19 @@
 import { hash } from "node:crypto"
 import { lstat } from "node:fs/promises"
 import type { TreeSize } from "@berth/protocol/layer"
-import type { Context } from "../context.ts"
-import { ioError } from "../io-error.ts"
+import { ioError } from "../io/io-error.ts"
 import { overlayMarks } from "./overlay-marks.ts"
-import type { Walk } from "./walk.ts"
+import type { Walk, WalkTree } from "./walk.ts"
 
 export interface TreeSummary {
   readonly size: TreeSize
   readonly digest: string
 }
 
-type Store = Pick<Context, "walk" | "idBase">
+interface Store {
+  readonly walk: WalkTree
+  readonly idBase: number
+}
 
 /** The prefix of a digest of today's form. A digest without it was made of sorted paths, by older versions. */
 const FORM = "2:"

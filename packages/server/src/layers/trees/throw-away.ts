@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto"
 import { rename } from "node:fs/promises"
 import { basename, join } from "node:path"
-import { ioError } from "../io-error.ts"
-import type { Layout } from "../layout.ts"
-import { hasCode } from "../records/files.ts"
+import { hasCode, ioError } from "../io/io-error.ts"
+import type { Layout } from "../io/layout.ts"
 
 /** Moves a tree to the trash, where it is deleted later. Returns false if it is gone already. */
 export const throwAway = async ({ trash }: Layout, directory: string): Promise<boolean> => {

@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import { abortable } from "../../host/abortable.ts"
-import { namesIn } from "../names-in.ts"
+import { namesIn } from "../io/names-in.ts"
 import { discardTree } from "./discard.ts"
 
 /** Trees that have been thrown away: they have no other name any more, and are deleted in the background. */

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import type { Layout } from "../layout.ts"
+import type { Layout } from "../io/layout.ts"
 import { inThread } from "./in-thread.ts"
 import type { ToldEntry, WalkMessage, WalkSums } from "./tally.ts"
 import type { Threads } from "./threads.ts"
 
 /** Enough for millions of files on a slow and busy disk. */
-export const WALK_DEADLINE_MS = 10 * 60_000
+const WALK_DEADLINE_MS = 10 * 60_000
 
 /** The number of batches that the thread may be ahead of their reader. */
 const BATCHES_AHEAD = 4

@@ -1,12 +1,13 @@
 import type { TopId } from "@berth/protocol/ids"
 import { mountNamespaces } from "../../host/mount-namespaces.ts"
-import { type Context, STORE } from "../context.ts"
-import { everyTop } from "../inventory.ts"
+import { mountedBy } from "../claims/mounted.ts"
+import { isDamaged } from "../claims/read-claim.ts"
 import { readRecord, removePassingRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
+import { type Context, STORE } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyTop } from "../store/inventory.ts"
 import { type IsAlive, isStale } from "../tops/claim.ts"
-import { mountedBy } from "../tops/mounted.ts"
-import { isDamaged } from "../tops/read-claim.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 /** Ends the claims of sandboxes that are gone. */
@@ -16,7 +17,7 @@ export const releaseStaleClaims = async (
   findings: Findings,
 ): Promise<void> => {
   const isMounted = mountedNow()
-  for (const id of await everyTop(context)) {
+  for await (const id of inTurns(await everyTop(context))) {
     const file = context.layout.top(id).claim
     const claim = await readOrReport(findings, id, () => readOrUnreadable(context, id))
     if (claim === undefined) continue

@@ -2,11 +2,12 @@ import { lstat } from "node:fs/promises"
 import type { LayerId } from "@berth/protocol/ids"
 import type { LayersProblem } from "@berth/protocol/layer"
 import { findReferences } from "../collect/references.ts"
-import { type Context, STORE } from "../context.ts"
-import { everyLayer } from "../inventory.ts"
-import { whileReading } from "../reading.ts"
 import type { LayerRecord } from "../records/schemas.ts"
 import { findLayer, readLayer } from "../stacks/layer.ts"
+import { whileReading } from "../stacks/reading.ts"
+import { type Context, STORE } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyLayer } from "../store/inventory.ts"
 import { isComparable, summarizeTree } from "../trees/summary.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
@@ -23,7 +24,7 @@ export const checkLayers = async (
   findings: Findings,
 ): Promise<number> => {
   const ids = await everyLayer(context)
-  for (const id of ids) {
+  for await (const id of inTurns(ids)) {
     // A layer that was collected in the meantime is no problem.
     if (!(await lstat(context.layout.layer(id).directory).catch(() => undefined))) continue
     const wrong = await readOrReport(findings, id, () =>

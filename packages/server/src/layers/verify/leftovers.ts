@@ -1,12 +1,13 @@
-import { join } from "node:path"
-import type { Context, Discarding } from "../context.ts"
-import { STORE } from "../context.ts"
-import { removeTopRemains } from "../freeze.ts"
-import { everyLayer, everyTop } from "../inventory.ts"
-import { FLAT_RECORD, SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
-import { namesIn } from "../names-in.ts"
+import { basename, join } from "node:path"
+import { FLAT_RECORD, SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../io/layout.ts"
+import { namesIn } from "../io/names-in.ts"
 import { ASIDE, readRecord, removePassingRecord } from "../records/files.ts"
 import { SnapshotRecord } from "../records/schemas.ts"
+import type { Context, Discarding } from "../store/context.ts"
+import { STORE } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyLayer, everyTop } from "../store/inventory.ts"
+import { removeTopRemains } from "../tops/remains.ts"
 import { throwAway } from "../trees/throw-away.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
@@ -21,8 +22,7 @@ export const clearLeftovers = async (
   tellTrash(thrownAway, findings)
   if (wait) await context.trash.emptied(signal)
   else context.trash.empty()
-  await clearRecordsAside(context, findings)
-  await clearTops(context, findings)
+  await clearRecords(context, findings)
   await clearLayers(context, findings)
 }
 
@@ -59,44 +59,51 @@ const tellTrash = (names: readonly string[], { repairs }: Findings): void => {
   }
 }
 
-/** Removes records that were written and not yet given their name. They are only ever written under STORE. */
-const clearRecordsAside = (context: Context, { repairs }: Findings): Promise<void> =>
+/**
+ * Removes records that were written and not yet given their name, and those of freezes that did not come to the rename:
+ * such a top still is one. Records aside are only ever written under STORE; freezes of this process are under way.
+ */
+const clearRecords = (context: Context, findings: Findings): Promise<void> =>
   context.serially(STORE, async () => {
-    const { layout } = context
+    const { layout, underWay } = context
     const workspaces = (await namesIn(layout.stacks)).map((name) => join(layout.stacks, name))
-    const tops = (await everyTop(context))
-      .filter((id) => !context.underWay.has(id))
-      .map((id) => layout.top(id).directory)
-    for (const directory of [layout.root, layout.pins, ...workspaces, ...tops]) {
-      for (const name of await namesIn(directory)) {
-        if (!name.endsWith(ASIDE)) continue
-        await removePassingRecord(join(directory, name))
-        repairs.push({
-          kind: "removed_leftover",
-          subject: join(directory, name).slice(layout.root.length + 1),
-          said: "a record was being written; the one before it holds",
-        })
-      }
+    for await (const directory of inTurns([layout.root, layout.pins, ...workspaces]))
+      await clearAside(context, directory, await namesIn(directory), findings)
+    for await (const id of inTurns(await everyTop(context))) {
+      if (underWay.has(id)) continue
+      const { directory, layerRecord } = layout.top(id)
+      const names = await namesIn(directory)
+      await clearAside(context, directory, names, findings)
+      if (!names.includes(basename(layerRecord))) continue
+      await removePassingRecord(layerRecord)
+      findings.repairs.push({
+        kind: "removed_leftover",
+        subject: id,
+        said: "it was about to be frozen; it still is a top, with all that was written",
+      })
     }
   })
 
-/** A top that was about to be frozen is still a top. */
-const clearTops = async (context: Context, { repairs }: Findings): Promise<void> => {
-  const { layout, underWay } = context
-  for (const id of await everyTop(context)) {
-    const { directory, layerRecord } = layout.top(id)
-    if (underWay.has(id) || !(await namesIn(directory)).includes("layer.json")) continue
-    await removePassingRecord(layerRecord)
+const clearAside = async (
+  { layout }: Context,
+  directory: string,
+  names: readonly string[],
+  { repairs }: Findings,
+): Promise<void> => {
+  for (const name of names) {
+    if (!name.endsWith(ASIDE)) continue
+    const file = join(directory, name)
+    await removePassingRecord(file)
     repairs.push({
       kind: "removed_leftover",
-      subject: id,
-      said: "it was about to be frozen; it still is a top, with all that was written",
+      subject: file.slice(layout.root.length + 1),
+      said: "a record was being written; the one before it holds",
     })
   }
 }
 
 const clearLayers = async (context: Context, { repairs }: Findings): Promise<void> => {
-  for (const id of await everyLayer(context)) {
+  for await (const id of inTurns(await everyLayer(context))) {
     if (context.underWay.has(id)) continue
     const { directory, flat } = context.layout.layer(id)
     const names = await namesIn(directory)

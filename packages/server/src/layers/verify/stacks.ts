@@ -1,20 +1,21 @@
 import type { StackKey } from "@berth/protocol/layer"
-import { type Context, STORE } from "../context.ts"
-import { everyStack } from "../inventory.ts"
-import { layerOfTop } from "../layout.ts"
-import { namesIn } from "../names-in.ts"
+import { layerOfTop } from "../io/layout.ts"
+import { namesIn } from "../io/names-in.ts"
 import { readRecord } from "../records/files.ts"
 import { StackRecord } from "../records/schemas.ts"
 import { findFlat } from "../stacks/flat.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { findTop, stackName } from "../stacks/read.ts"
 import { writeStack } from "../stacks/write.ts"
+import { type Context, STORE } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyStack } from "../store/inventory.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 /** Brings every stack in line with its trees. */
 export const repairStacks = async (context: Context, findings: Findings): Promise<number> => {
   const keys = await everyStack(context)
-  for (const key of keys) {
+  for await (const key of inTurns(keys)) {
     await context.serially(stackName(key), () =>
       readOrReport(findings, stackName(key), () => repairStack(context, key, findings)),
     )

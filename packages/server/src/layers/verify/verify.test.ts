@@ -8,6 +8,7 @@ import { afterAll, expect, it } from "vitest"
 import { openLayers } from "../open.ts"
 import { ID_BASE } from "../testing/ids.ts"
 import { key } from "../testing/key.ts"
+import { plantPin } from "../testing/pin.ts"
 import { makeRoot, openForTest, view, work, workAndFreeze } from "../testing/store.ts"
 
 const shop = key("shop")
@@ -132,7 +133,7 @@ requires("root").describe("verify", () => {
 
   it("removes nothing at all while a record cannot be read", async () => {
     const { root, layers, upper } = await twoLayers()
-    const pin = await layers.pin(upper, "test")
+    const pin = await plantPin(root, upper)
     await layers.remove(shop)
     await writeFile(join(root, "pins", `${pin}.json`), "{")
     await expect(layers.collect()).rejects.toMatchObject({ code: "layers.damaged" })

@@ -1,12 +1,13 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LayersReport } from "@berth/protocol/layer"
 import { collect } from "../collect/collect.ts"
-import { type Context, type Discarding, STORE } from "../context.ts"
-import { everyPin, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
 import { removeRecord } from "../records/files.ts"
 import type { PinRecord } from "../records/schemas.ts"
 import { readTop } from "../stacks/read.ts"
+import { type Context, type Discarding, STORE } from "../store/context.ts"
+import { inTurns } from "../store/in-turns.ts"
+import { everyPin, everyTop } from "../store/inventory.ts"
 import type { IsAlive } from "../tops/claim.ts"
 import { releaseStaleClaims } from "./claims.ts"
 import { type Findings, noFindings, readOrReport } from "./findings.ts"
@@ -88,6 +89,7 @@ const removePassingPin = async (
 const checkTops = (context: Context, findings: Findings): Promise<number> =>
   context.serially(STORE, async () => {
     const ids = await everyTop(context)
-    for (const id of ids) await readOrReport(findings, id, () => readTop(context, id))
+    for await (const id of inTurns(ids))
+      await readOrReport(findings, id, () => readTop(context, id))
     return ids.length
   })

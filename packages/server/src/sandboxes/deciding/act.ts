@@ -3,8 +3,10 @@ import type { ObservedSandbox } from "../../backends/backend.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Decisions } from "../state/decisions.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import { CURRENT_PHASES, type Rows, type SandboxRow, type Stop } from "../state/rows.ts"
-import type { Lives } from "../use/lives.ts"
+import { CURRENT_PHASES } from "../state/phases.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow, Stop } from "../state/sandbox-row.ts"
+import type { Activities } from "../use/activities.ts"
 import type { Action, Decision } from "./decide.ts"
 import { undrain } from "./undrain.ts"
 
@@ -26,7 +28,7 @@ export interface Effects {
 
 export interface ActParts {
   readonly rows: Rows
-  readonly lives: Lives
+  readonly activities: Activities
   readonly decisions: Decisions
   readonly effects: Effects
   readonly log: Logger
@@ -60,13 +62,13 @@ export const act = async (parts: ActParts, sandbox: SandboxId, seen: Seen): Prom
 }
 
 const actOnUnknown = async (
-  { lives, effects }: ActParts,
+  { activities, effects }: ActParts,
   sandbox: SandboxId,
   { kind }: Action,
   observed: ObservedSandbox | undefined,
 ): Promise<void> => {
   if (observed === undefined) return
-  if (kind === "ask") await lives.ask(sandbox)
+  if (kind === "query") await activities.query(sandbox)
   if (kind === "resume") await effects.resume(sandbox)
   if (kind === "adopt") await effects.adopt(observed)
   if (kind === "quarantine") await effects.quarantine(observed)
@@ -78,7 +80,7 @@ const actOnKnown = async (
   { action, reason }: Pick<Decision, "action" | "reason">,
   observed: ObservedSandbox | undefined,
 ): Promise<void> => {
-  const { rows, lives, effects, log, at } = parts
+  const { rows, activities, effects, log, at } = parts
   const { id: sandbox, workspace } = row
   const stop = async (begin: Rows["beginStop"], cause: Stop["cause"]) => {
     if (!(await begin(sandbox, { cause, reason }))) return
@@ -88,8 +90,8 @@ const actOnKnown = async (
   switch (action.kind) {
     case "keep":
       return
-    case "ask":
-      await lives.ask(sandbox)
+    case "query":
+      await activities.query(sandbox)
       return
     case "quarantine":
       if (observed !== undefined) await effects.quarantine(observed)

@@ -12,24 +12,24 @@ import {
   type Truth,
   worldOf,
 } from "../testing/world.ts"
-import type { Life } from "../use/lives.ts"
+import type { KnownActivity } from "../use/activities.ts"
 import { type Action, type Decision, decide, type Known, type World } from "./decide.ts"
 
-const stale = { wantedHash: NEW_CONFIG }
-const wantedUnknown = { wantedHash: undefined }
+const stale = { desiredHash: NEW_CONFIG }
+const wantedUnknown = { desiredHash: undefined }
 const replaced = { isReplaced: true }
-const LIVES = { kind: "alive", what: "1 command" } as const
-const used = { uses: ["exec of command 1"] }
-const asked = (life: Life["kind"]): { life: Life } => ({
-  life:
-    life === "alive"
-      ? { kind: "alive", what: "1 command" }
-      : life === "silent"
-        ? { kind: "silent", forMs: 0, askedMs: 0 }
-        : { kind: life },
+const ACTIVE = { kind: "active", what: "1 command" } as const
+const used = { users: ["exec of command 1"] }
+const asked = (activity: KnownActivity["kind"]): { activity: KnownActivity } => ({
+  activity:
+    activity === "active"
+      ? { kind: "active", what: "1 command" }
+      : activity === "silent"
+        ? { kind: "silent", forMs: 0, queriedMs: 0 }
+        : { kind: activity },
 })
-const silent = (forMs: number, askedMs: number): { life: Life } => ({
-  life: { kind: "silent", forMs, askedMs },
+const silent = (forMs: number, queriedMs: number): { activity: KnownActivity } => ({
+  activity: { kind: "silent", forMs, queriedMs },
 })
 const low = { pressure: "memory runs low" }
 
@@ -44,7 +44,7 @@ type Case = [
 /** The store's phase, the engine's state and other facts → the action, and the time until the next look. */
 const TABLE: Record<string, Case[]> = {
   "halted, because it fills the disk": [
-    [undefined, "running", { ...asked("not asked"), halted: "the disk is full" }, "keep"],
+    [undefined, "running", { ...asked("unknown"), halted: "the disk is full" }, "keep"],
     [{ phase: "ready" }, "paused", { ...used, halted: "the disk is full" }, "keep"],
     [{ phase: "ready" }, "running", { idleMs: 1e9, halted: "the disk is full" }, "keep"],
     [{ phase: "ready" }, "exited", { halted: "the disk is full" }, "bury"],
@@ -54,16 +54,16 @@ const TABLE: Record<string, Case[]> = {
     [undefined, undefined, {}, "keep"],
     [undefined, "created", {}, "quarantine"],
     [undefined, "exited", {}, "quarantine"],
-    [undefined, "running", asked("not asked"), "ask"],
-    [undefined, "running", asked("alive"), "adopt"],
+    [undefined, "running", asked("unknown"), "query"],
+    [undefined, "running", asked("active"), "adopt"],
     [undefined, "running", asked("none"), "quarantine"],
     [undefined, "running", silent(0, 0), "keep", 5 * SECOND_MS],
     [undefined, "running", silent(30 * SECOND_MS, 4 * SECOND_MS), "keep", SECOND_MS],
-    [undefined, "running", silent(30 * SECOND_MS, 5 * SECOND_MS), "ask"],
+    [undefined, "running", silent(30 * SECOND_MS, 5 * SECOND_MS), "query"],
     [undefined, "running", silent(POLICY.silentMs, 0), "quarantine"],
     [undefined, "running", silent(POLICY.silentMs, 59 * SECOND_MS), "quarantine"],
-    [undefined, "running", silent(POLICY.silentMs, MINUTE_MS), "ask"],
-    [undefined, "paused", asked("not asked"), "resume"],
+    [undefined, "running", silent(POLICY.silentMs, MINUTE_MS), "query"],
+    [undefined, "paused", asked("unknown"), "resume"],
     [undefined, "paused", silent(POLICY.silentMs, 0), "resume"],
   ],
   "[R1.10] quarantined": [
@@ -87,9 +87,14 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "gone" }, "running", {}, "remove"],
     [{ phase: "gone" }, "exited", {}, "remove"],
     [{ phase: "gone", isPresumedDead: true }, "paused", {}, "resume"],
-    [{ phase: "gone", isPresumedDead: true }, "running", { life: { kind: "not asked" } }, "ask"],
+    [
+      { phase: "gone", isPresumedDead: true },
+      "running",
+      { activity: { kind: "unknown" } },
+      "query",
+    ],
     [{ phase: "gone", isPresumedDead: true }, "running", {}, "remove"],
-    [{ phase: "stopping", isPresumedDead: true }, "running", { life: LIVES }, "adopt"],
+    [{ phase: "stopping", isPresumedDead: true }, "running", { activity: ACTIVE }, "adopt"],
     [{ phase: "stopping", isPresumedDead: true }, "exited", {}, "remove"],
   ],
   "being made": [
@@ -108,31 +113,31 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "draining" }, "exited", used, "bury"],
   ],
   "[R1.9] not yet asked since the server started": [
-    [{ phase: "creating" }, "running", asked("not asked"), "ask"],
-    [{ phase: "booting" }, "running", asked("not asked"), "ask"],
-    [{ phase: "ready" }, "running", asked("not asked"), "ask"],
-    [{ phase: "ready", ...stale }, "running", asked("not asked"), "ask"],
-    [{ phase: "draining", ...stale }, "running", asked("not asked"), "ask"],
-    [{ phase: "ready" }, "running", { ...asked("not asked"), ...low }, "ask"],
+    [{ phase: "creating" }, "running", asked("unknown"), "query"],
+    [{ phase: "booting" }, "running", asked("unknown"), "query"],
+    [{ phase: "ready" }, "running", asked("unknown"), "query"],
+    [{ phase: "ready", ...stale }, "running", asked("unknown"), "query"],
+    [{ phase: "draining", ...stale }, "running", asked("unknown"), "query"],
+    [{ phase: "ready" }, "running", { ...asked("unknown"), ...low }, "query"],
     [{ phase: "ready", ...stale }, "running", silent(0, 0), "keep", 5 * SECOND_MS],
-    [{ phase: "ready", ...stale }, "running", silent(9 * SECOND_MS, 5 * SECOND_MS), "ask"],
+    [{ phase: "ready", ...stale }, "running", silent(9 * SECOND_MS, 5 * SECOND_MS), "query"],
     [{ phase: "ready", ...stale }, "running", silent(POLICY.silentMs, 0), "stop stale"],
-    [{ phase: "ready" }, "running", { ...silent(POLICY.silentMs, MINUTE_MS), ...used }, "ask"],
+    [{ phase: "ready" }, "running", { ...silent(POLICY.silentMs, MINUTE_MS), ...used }, "query"],
     [{ phase: "ready" }, "running", { ...silent(POLICY.silentMs, 0), ...used }, "keep"],
     // A paused sandbox cannot answer. It was not in use when it was paused.
-    [{ phase: "ready", ...stale }, "paused", asked("not asked"), "stop stale"],
+    [{ phase: "ready", ...stale }, "paused", asked("unknown"), "stop stale"],
   ],
   "with a failed boot": [
     [{ phase: "failed" }, "running", {}, "keep", POLICY.failedBootKeepMs],
     [{ phase: "failed", phaseMs: 14 * MINUTE_MS }, "running", { idleMs: 1e9 }, "keep", MINUTE_MS],
     [{ phase: "failed", phaseMs: POLICY.failedBootKeepMs }, "running", {}, "stop idle"],
     [{ phase: "failed", phaseMs: 1e9 }, "running", used, "keep"],
-    [{ phase: "failed", phaseMs: 1e9 }, "running", { keeps: ["session 1"] }, "stop idle"],
+    [{ phase: "failed", phaseMs: 1e9 }, "running", { keptFor: ["session 1"] }, "stop idle"],
     [{ phase: "failed" }, "running", low, "stop pressure"],
     [{ phase: "failed" }, "running", { ...used, ...low }, "keep"],
     [{ phase: "failed", ...stale }, "running", {}, "stop stale"],
     [{ phase: "failed", ...stale }, "running", used, "keep"],
-    [{ phase: "failed" }, "running", asked("not asked"), "ask"],
+    [{ phase: "failed" }, "running", asked("unknown"), "query"],
     [{ phase: "failed" }, "exited", used, "bury"],
   ],
   "[R1.6] in use": [
@@ -163,7 +168,7 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "booting", ...stale }, "running", {}, "stop stale"],
     [{ phase: "ready", ...stale }, "running", {}, "stop stale"],
     [{ phase: "ready", ...stale }, "running", low, "stop stale"],
-    [{ phase: "ready", ...stale }, "running", asked("alive"), "stop stale"],
+    [{ phase: "ready", ...stale }, "running", asked("active"), "stop stale"],
     [{ phase: "ready", ...stale }, "paused", {}, "stop stale"],
     [{ phase: "draining", ...stale }, "running", {}, "stop drained"],
     [{ phase: "draining", ...replaced }, "running", {}, "stop drained"],
@@ -219,11 +224,11 @@ const spoken = (action: Action): string =>
   action.kind === "stop" ? `stop ${action.cause}` : action.kind
 
 const titleOf = (known: Case[0], state: Case[1], others: Case[2]): string => {
-  const { phase = "unknown", wantedHash, ...rest } = known ?? {}
+  const { phase = "unknown", desiredHash, ...rest } = known ?? {}
   const words = Object.entries({ ...rest, ...others }).map(
     ([key, value]) => `${key} ${JSON.stringify(value)}`,
   )
-  const isStale = wantedHash === NEW_CONFIG
+  const isStale = desiredHash === NEW_CONFIG
   return [phase, state ?? "not there", ...(isStale ? ["stale"] : []), ...words].join(", ")
 }
 
@@ -237,9 +242,9 @@ describe("decide", () => {
         })
     })
 
-  it("names the first three uses of a sandbox in its reason", () => {
-    const uses = ["a", "b", "c", "d", "e"].map((who) => `hold of ${who}`)
-    expect(decide(worldOf({ known: stale, uses })).reason).toBe(
+  it("names the first three users of a sandbox in its reason", () => {
+    const users = ["a", "b", "c", "d", "e"].map((who) => `hold of ${who}`)
+    expect(decide(worldOf({ known: stale, users })).reason).toBe(
       "its workspace has changed; used by hold of a, hold of b, hold of c and 2 more",
     )
   })
@@ -255,11 +260,11 @@ const limits = fc.option(
   durations.filter((ms) => ms > 0),
   { nil: null },
 )
-const lives = fc.oneof<fc.Arbitrary<Life>[]>(
-  fc.constant({ kind: "not asked" }),
-  fc.constant({ kind: "alive", what: "1 command" }),
+const activities = fc.oneof<fc.Arbitrary<KnownActivity>[]>(
+  fc.constant({ kind: "unknown" }),
+  fc.constant({ kind: "active", what: "1 command" }),
   fc.constant({ kind: "none" }),
-  fc.record({ kind: fc.constant("silent"), forMs: durations, askedMs: durations }),
+  fc.record({ kind: fc.constant("silent"), forMs: durations, queriedMs: durations }),
 )
 const knowns: fc.Arbitrary<Known | undefined> = fc.option(
   fc.record({
@@ -268,7 +273,7 @@ const knowns: fc.Arbitrary<Known | undefined> = fc.option(
     ),
     phaseMs: durations,
     configHash: fc.constant(OLD_CONFIG),
-    wantedHash: fc.constantFrom(OLD_CONFIG, NEW_CONFIG, undefined),
+    desiredHash: fc.constantFrom(OLD_CONFIG, NEW_CONFIG, undefined),
     isReplaced: fc.boolean(),
     isSuccessorAsked: fc.boolean(),
     isPresumedDead: fc.boolean(),
@@ -282,9 +287,9 @@ const worlds: fc.Arbitrary<World> = fc
     state: fc.constantFrom<(EngineState | undefined)[]>(
       ...([undefined, "created", "running", "paused", "exited"] as const),
     ),
-    life: lives,
-    uses: fc.array(fc.constantFrom("prompt of a", "hold of b"), { maxLength: 2 }),
-    keeps: fc.array(fc.constant("session of c"), { maxLength: 1 }),
+    activity: activities,
+    users: fc.array(fc.constantFrom("prompt of a", "hold of b"), { maxLength: 2 }),
+    keptFor: fc.array(fc.constant("session of c"), { maxLength: 1 }),
     idleMs: durations,
     pressure: fc.constantFrom(undefined, "memory runs low"),
     halted: fc.constant(undefined),
@@ -304,15 +309,15 @@ const worlds: fc.Arbitrary<World> = fc
     const isUsable = phase && !["quarantined", "stopping", "gone"].includes(phase)
     return {
       ...world,
-      uses: isUsable ? world.uses : [],
-      keeps: isUsable ? world.keeps : [],
+      users: isUsable ? world.users : [],
+      keptFor: isUsable ? world.keptFor : [],
       known: world.known && {
         ...world.known,
         isReplaced: phase === "draining" && world.known.isReplaced,
       },
     }
   })
-const truths = fc.constantFrom<Truth[]>("alive", "none", "silent")
+const truths = fc.constantFrom<Truth[]>("active", "none", "silent")
 
 const TAKES_AWAY = new Set(["stop", "remove", "pause", "quarantine", "forget"])
 
@@ -337,12 +342,12 @@ describe("decide, in any world", () => {
   it("[R1.7] takes a kept sandbox away only where it is stale and its successor was asked for", () => {
     fc.assert(
       fc.property(worlds, (world) => {
-        const { known, keeps, uses } = world
-        if (known === undefined || keeps.length === 0 || uses.length > 0) return
+        const { known, keptFor, users } = world
+        if (known === undefined || keptFor.length === 0 || users.length > 0) return
         const { action } = decide(world)
         const isStale =
           known.isReplaced ||
-          (known.wantedHash !== undefined && known.wantedHash !== known.configHash)
+          (known.desiredHash !== undefined && known.desiredHash !== known.configHash)
         if (isStale && known.isSuccessorAsked) {
           if (action.kind === "stop") expect(action.isAsked).toBe(true)
           expect(action.kind).not.toBe("drain")
@@ -355,7 +360,7 @@ describe("decide, in any world", () => {
   it("[R1.6] takes no sandbox away that is in use", () => {
     fc.assert(
       fc.property(worlds, (world) => {
-        if (world.known === undefined || world.uses.length === 0) return
+        if (world.known === undefined || world.users.length === 0) return
         const { kind } = decide(world).action
         expect(TAKES_AWAY.has(kind)).toBe(false)
         const isDead = world.state === undefined || ["created", "exited"].includes(world.state)
@@ -368,7 +373,7 @@ describe("decide, in any world", () => {
   it("[R1.10] ends no unknown sandbox as long as something lives in it", () => {
     fc.assert(
       fc.property(worlds, (world) => {
-        if (world.known !== undefined || world.life.kind !== "alive") return
+        if (world.known !== undefined || world.activity.kind !== "active") return
         const isRunning = world.state === "running" || world.state === "paused"
         if (isRunning) expect(["adopt", "resume"]).toContain(decide(world).action.kind)
       }),
@@ -411,7 +416,7 @@ describe("decide, in any world", () => {
           if (againInMs === undefined) break
           world = later(settled, againInMs)
         }
-        const once = done.filter((kind) => kind !== "keep" && kind !== "ask")
+        const once = done.filter((kind) => kind !== "keep" && kind !== "query")
         expect(once).toEqual([...new Set(once)])
       }),
       { numRuns: 2_000 },

@@ -1,7 +1,7 @@
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import type { EngineState } from "../../backends/backend.ts"
 import type { StopCause, StoredPhase } from "../../store/database.ts"
-import type { Life } from "../use/lives.ts"
+import type { KnownActivity } from "../use/activities.ts"
 
 /** The times that sandboxes stay in each state before something is done about them. */
 export interface Policy {
@@ -13,7 +13,7 @@ export interface Policy {
   readonly failedBootKeepMs: number
   /** A quarantined sandbox is kept for this long. */
   readonly quarantineMs: number
-  /** A sandbox may leave the question what lives in it unanswered for this long. */
+  /** A sandbox may leave queries for its activity unanswered for this long. */
   readonly silentMs: number
 }
 
@@ -24,7 +24,7 @@ export interface Known {
   readonly phaseMs: number
   readonly configHash: ConfigHash
   /** The config hash that the workspace asks for now; undefined: not known yet. */
-  readonly wantedHash: ConfigHash | undefined
+  readonly desiredHash: ConfigHash | undefined
   /** The workspace has another sandbox as its current one. */
   readonly isReplaced: boolean
   /** A person has asked for the successor of this sandbox, if it is stale. */
@@ -46,11 +46,11 @@ export interface World {
   readonly known: Known | undefined
   /** undefined: the engine does not have the sandbox. */
   readonly state: EngineState | undefined
-  readonly life: Life
+  readonly activity: KnownActivity
   /** The users of the sandbox, in words. */
-  readonly uses: readonly string[]
+  readonly users: readonly string[]
   /** The holders of leases that yield: they give way to whatever somebody asks for. */
-  readonly keeps: readonly string[]
+  readonly keptFor: readonly string[]
   /** How long nobody has used the sandbox. */
   readonly idleMs: number
   /** The resource of the host that runs low, in words. */
@@ -63,8 +63,8 @@ export interface World {
 
 export type Action =
   | { readonly kind: "keep" }
-  /** Asks the sandbox what lives in it. */
-  | { readonly kind: "ask" }
+  /** Queries the sandbox's activity. */
+  | { readonly kind: "query" }
   | { readonly kind: "adopt" }
   /** Stops the sandbox and keeps its files. */
   | { readonly kind: "quarantine" }
@@ -97,10 +97,10 @@ export interface Decision {
   readonly againInMs?: number
 }
 
-/** The pause between two questions to a sandbox that does not answer. */
-const ASK_AGAIN_MS = 5_000
+/** The pause between two queries to a sandbox that does not answer. */
+const QUERY_AGAIN_MS = 5_000
 /** The same pause once a sandbox has been silent for `silentMs`: nobody waits for it any more, but it may come back. */
-const ASK_SELDOM_MS = 60_000
+const QUERY_SELDOM_MS = 60_000
 
 /** Decides the next action for a sandbox. Never removes one that is in use. */
 export const decide = (world: World): Decision => {
@@ -127,41 +127,41 @@ export const decide = (world: World): Decision => {
   }
 }
 
-/** Decides about a sandbox that was presumed dead and runs: it is asked before anything of it is ended. */
+/** Decides about a sandbox that was presumed dead and runs. It is queried before anything of it is ended. */
 const decideReturned = (world: World, { isPresumedDead }: Known): Decision | undefined => {
-  const { state, life } = world
+  const { state, activity } = world
   if (!isPresumedDead || (state !== "running" && state !== "paused")) return undefined
   if (state === "paused")
     return { action: { kind: "resume" }, reason: "it was taken for dead, and is frozen" }
-  const question = ask(world)
-  if (question !== undefined || life.kind !== "alive") return question
-  return { action: { kind: "adopt" }, reason: `it was taken for dead, and has ${life.what}` }
+  const queried = query(world)
+  if (queried !== undefined || activity.kind !== "active") return queried
+  return { action: { kind: "adopt" }, reason: `it was taken for dead, and has ${activity.what}` }
 }
 
 const decideUnknown = (world: World): Decision => {
-  const { state, life } = world
+  const { state, activity } = world
   if (state === undefined) return keep("it is gone")
   if (state === "created" || state === "exited")
     return { action: { kind: "quarantine" }, reason: "it is not known, and nothing runs in it" }
   if (state === "paused")
     return { action: { kind: "resume" }, reason: "it is not known, and cannot answer while frozen" }
-  const question = ask(world)
-  if (question !== undefined) return question
-  if (life.kind === "alive")
-    return { action: { kind: "adopt" }, reason: `it was not known, and has ${life.what}` }
-  const why = life.kind === "none" ? "nothing lives in it" : "it does not answer"
+  const queried = query(world)
+  if (queried !== undefined) return queried
+  if (activity.kind === "active")
+    return { action: { kind: "adopt" }, reason: `it was not known, and has ${activity.what}` }
+  const why = activity.kind === "none" ? "nothing lives in it" : "it does not answer"
   return { action: { kind: "quarantine" }, reason: `it is not known, and ${why}` }
 }
 
-/** Asks the sandbox what lives in it, or waits for its answer. Undefined: the decision can be made without asking. */
-const ask = ({ life, policy }: World): Decision | undefined => {
-  if (life.kind === "not asked")
-    return { action: { kind: "ask" }, reason: "what lives in it is not known" }
-  if (life.kind !== "silent") return undefined
-  const isGivenUp = life.forMs >= policy.silentMs
-  if (life.askedMs >= (isGivenUp ? ASK_SELDOM_MS : ASK_AGAIN_MS))
-    return { action: { kind: "ask" }, reason: "it has not answered" }
-  return isGivenUp ? undefined : keep("it does not answer", ASK_AGAIN_MS - life.askedMs)
+/** Queries the sandbox's activity, or waits for the answer. Undefined: the decision needs no query. */
+const query = ({ activity, policy }: World): Decision | undefined => {
+  if (activity.kind === "unknown")
+    return { action: { kind: "query" }, reason: "its activity is not known" }
+  if (activity.kind !== "silent") return undefined
+  const isGivenUp = activity.forMs >= policy.silentMs
+  if (activity.queriedMs >= (isGivenUp ? QUERY_SELDOM_MS : QUERY_AGAIN_MS))
+    return { action: { kind: "query" }, reason: "it has not answered" }
+  return isGivenUp ? undefined : keep("it does not answer", QUERY_AGAIN_MS - activity.queriedMs)
 }
 
 const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decision => {
@@ -171,31 +171,31 @@ const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decisi
     return { action: { kind: "stop", cause: "ended" }, reason: "its time in quarantine is over" }
   if (state === "running" || state === "paused")
     return { action: { kind: "quarantine" }, reason: "it is quarantined, and still runs" }
-  return keep("it is quarantined: berth adopt takes it up again", leftMs)
+  return keep("it is quarantined: berth recover gives its files back", leftMs)
 }
 
 const decideLive = (world: World, known: Known): Decision => {
-  const { state, uses, keeps } = world
+  const { state, users, keptFor } = world
   if (known.isBeingMade) return keep("it is being made or copied")
   if (state === undefined) return { action: { kind: "bury" }, reason: "its engine has lost it" }
   if (state === "created")
     return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
   if (state === "exited") return { action: { kind: "bury" }, reason: "its processes have ended" }
-  // A halted sandbox is neither asked nor woken until there is room, whoever uses it.
+  // A halted sandbox is neither queried nor woken until there is room, whoever uses it.
   if (world.halted !== undefined) return keep(world.halted)
   // A paused sandbox cannot answer, and nobody used it when it was paused.
-  const question = state === "running" ? ask(world) : undefined
-  if (question !== undefined) return question
+  const queried = state === "running" ? query(world) : undefined
+  if (queried !== undefined) return queried
   if (known.phase === "failed") return decideFailed(world, known)
   const givesWay = known.isSuccessorAsked && staleness(known) !== undefined
-  const isKept = keeps.length > 0 && !givesWay
-  return uses.length > 0 || isKept ? decideUsed(world, known) : decideUnused(world, known)
+  const isKept = keptFor.length > 0 && !givesWay
+  return users.length > 0 || isKept ? decideUsed(world, known) : decideUnused(world, known)
 }
 
 /** Why the sandbox is not the one that its workspace wants; undefined: it is. */
-const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | undefined => {
+const staleness = ({ desiredHash, configHash, isReplaced }: Known): string | undefined => {
   if (isReplaced) return "its workspace has another one"
-  if (wantedHash !== undefined && wantedHash !== configHash) return "its workspace has changed"
+  if (desiredHash !== undefined && desiredHash !== configHash) return "its workspace has changed"
   return undefined
 }
 
@@ -203,9 +203,9 @@ const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | unde
  * Decides about a sandbox whose boot failed and that stays up for a while. No session can go on in it, so leases that
  * yield do not count.
  */
-const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision => {
+const decideFailed = ({ users, pressure, policy }: World, known: Known): Decision => {
   const why = `its boot failed: ${known.bootFailure ?? "not said why"}`
-  if (uses.length > 0) return keep(`${why}; used by ${listed(uses)}`)
+  if (users.length > 0) return keep(`${why}; used by ${listed(users)}`)
   const stop = (cause: StopCause, reason: string): Decision => ({
     action: { kind: "stop", cause, isAsked: true },
     reason,
@@ -219,16 +219,16 @@ const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision
   return keep(`${why}; it stays up for ${spoken(failedBootKeepMs)} to be looked at`, leftMs)
 }
 
-const decideUsed = ({ state, uses, keeps }: World, known: Known): Decision => {
-  const users = uses.length > 0 ? `used by ${listed(uses)}` : `kept for ${listed(keeps)}`
+const decideUsed = ({ state, users, keptFor }: World, known: Known): Decision => {
+  const inUse = users.length > 0 ? `used by ${listed(users)}` : `kept for ${listed(keptFor)}`
   const stale = staleness(known)
   if (stale !== undefined && known.phase !== "draining")
-    return { action: { kind: "drain" }, reason: `${stale}; ${users}` }
-  if (stale === undefined && known.phase === "draining" && known.wantedHash !== undefined)
+    return { action: { kind: "drain" }, reason: `${stale}; ${inUse}` }
+  if (stale === undefined && known.phase === "draining" && known.desiredHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
-  if (state === "paused") return { action: { kind: "resume" }, reason: users }
-  if (stale !== undefined) return keep(`${stale}; it is replaced when it is no longer ${users}`)
-  return keep(users)
+  if (state === "paused") return { action: { kind: "resume" }, reason: inUse }
+  if (stale !== undefined) return keep(`${stale}; it is replaced when it is no longer ${inUse}`)
+  return keep(inUse)
 }
 
 const decideUnused = (world: World, known: Known): Decision => {
@@ -240,7 +240,7 @@ const decideUnused = (world: World, known: Known): Decision => {
     const action = { kind: "stop", cause } as const
     return { action: known.isSuccessorAsked ? { ...action, isAsked: true } : action, reason: stale }
   }
-  if (known.phase === "draining" && known.wantedHash !== undefined)
+  if (known.phase === "draining" && known.desiredHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
   if (known.phase === "ready" && pressure !== undefined)
     return {

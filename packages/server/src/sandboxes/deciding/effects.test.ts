@@ -5,7 +5,7 @@ import { expect, it } from "vitest"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import { NO_RESCUE } from "../disk/rescue.ts"
-import type { SandboxRow } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 import { Transients } from "../state/transients.ts"
 import { type EffectsParts, openEffects } from "./effects.ts"
 
@@ -33,7 +33,7 @@ const setUp = ({
 }) => {
   const told: EventBody[] = []
   const moves: string[] = []
-  const link = { sandbox, directory: "/link", socket: "/socket", token: "token" }
+  const shared = { sandbox, directory: "/shared", socket: "/socket", token: "token" }
   const nothing = async () => {}
   const parts = {
     rescue: NO_RESCUE,
@@ -43,10 +43,10 @@ const setUp = ({
     transients: new Transients(),
     onGone: () => {},
     bridges: { left },
-    keepers: { letGo: nothing },
-    lives: { forget: () => {} },
+    connections: { drop: nothing },
+    activities: { forget: () => {} },
     files: { release: nothing },
-    links: { find: async () => link },
+    sharedDirectories: { find: async () => shared },
     rows: {
       goneOf: async () => [],
       move: async (_: unknown, __: unknown, to: string) => moves.push(to),

@@ -1,9 +1,9 @@
+import { bounded } from "@berth/protocol/bounded"
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxIdentity } from "@berth/protocol/sandbox"
 import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
-import { bounded } from "../../host/bounded.ts"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Logger } from "../../logging/logger.ts"
 import { operation } from "../../logging/operation.ts"
@@ -11,28 +11,30 @@ import type { Rescue } from "../disk/rescue.ts"
 import type { WorkspaceFiles } from "../files/files.ts"
 import { isBootOver } from "../keeping/boot-summary.ts"
 import type { Bridges } from "../keeping/bridges.ts"
-import type { Keepers } from "../keeping/keepers.ts"
-import type { SandboxEvents } from "../keeping/kept.ts"
-import type { Wants } from "../making/wanted.ts"
+import type { SandboxEvents } from "../keeping/connection.ts"
+import type { Connections } from "../keeping/connections.ts"
+import type { DesiredConfigs } from "../making/desired-configs.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Links, SandboxLink } from "../state/links.ts"
+import { isCurrentPhase } from "../state/phases.ts"
 import type { Records } from "../state/records.ts"
-import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
+import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import type { Workspaces } from "../state/workspaces.ts"
-import type { Lives } from "../use/lives.ts"
+import type { Activities } from "../use/activities.ts"
 import type { Effects } from "./act.ts"
 
 export interface EffectsParts {
   readonly backend: Backend
   readonly rows: Rows
   readonly workspaces: Workspaces
-  readonly wants: Wants
+  readonly desiredConfigs: DesiredConfigs
   readonly files: WorkspaceFiles
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   readonly records: Records
-  readonly keepers: Keepers
-  readonly lives: Lives
+  readonly connections: Connections
+  readonly activities: Activities
   readonly events: SandboxEvents
   readonly bridges: Pick<Bridges, "left" | "trace">
   readonly log: Logger
@@ -77,7 +79,7 @@ class EngineEffects implements Effects {
   }
 
   async adopt({ identity, state }: ObservedSandbox): Promise<void> {
-    const { records, workspaces, rows, keepers, lives, log, transients } = this.#parts
+    const { records, workspaces, rows, connections, activities, log, transients } = this.#parts
     const { sandbox, workspace, configHash } = identity
     const record = await records.read(sandbox)
     if (record === undefined) throw nothingKnown(sandbox)
@@ -91,20 +93,20 @@ class EngineEffects implements Effects {
     const phase = failure === undefined ? usable : "failed"
     if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
     else if (failure !== undefined) await workspaces.bootFailed(workspace, configHash, failure)
-    await keepers.takeUp(sandbox)
+    await connections.reconnect(sandbox)
     if (state === "paused") transients.change(sandbox, { isFrozen: true })
     // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
-    await lives.ask(sandbox)
+    await activities.query(sandbox)
     log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
   }
 
   async quarantine({ identity, state }: ObservedSandbox): Promise<void> {
-    const { backend, records, rows, keepers, log } = this.#parts
+    const { backend, records, rows, connections, log } = this.#parts
     const { sandbox, workspace, configHash } = identity
     const record = await records.read(sandbox).catch(() => undefined)
     const row = { id: sandbox, workspace, configHash, mode: record?.mode ?? "fresh" }
     await rows.insert({ ...row, phase: "quarantined" })
-    await keepers.letGo(sandbox, "is quarantined")
+    await connections.drop(sandbox, "is quarantined")
     if (state === "paused") await backend.resume(sandbox)
     if (state !== "created" && state !== "exited")
       await this.#inTurn(() => this.#stopInOrder(sandbox))
@@ -112,13 +114,13 @@ class EngineEffects implements Effects {
   }
 
   async bury(row: SandboxRow, reason: string): Promise<void> {
-    const { rows, keepers, workspaces, log } = this.#parts
+    const { rows, connections, workspaces, log } = this.#parts
     const { id: sandbox, workspace, configHash, phase } = row
     const lastWords = await this.#lastWords(sandbox)
     const why = [reason, lastWords].filter((said) => said !== "").join(": ")
     if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
     log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
-    const boot = keepers.get(sandbox)?.boot
+    const boot = connections.get(sandbox)?.boot
     // A boot that has reported its failure is counted already.
     const hasTold = boot !== undefined && isBootOver(boot)
     if (phase === "booting" && !hasTold) await workspaces.bootFailed(workspace, configHash, why)
@@ -150,20 +152,20 @@ class EngineEffects implements Effects {
   }
 
   async forget(row: SandboxRow): Promise<void> {
-    const { keepers, lives, transients, files, rows, links, at } = this.#parts
+    const { connections, activities, transients, files, rows, sharedDirectories, at } = this.#parts
     const { id: sandbox, workspace } = row
     if (this.#halfRemoved.has(sandbox)) await this.#takeAway(sandbox)
-    await keepers.letGo(sandbox, "has ended")
+    await connections.drop(sandbox, "has ended")
     await this.#takeLeft(sandbox)
     await at("forget.heard")
-    lives.forget(sandbox)
+    activities.forget(sandbox)
     transients.change(sandbox, { isFrozen: false })
     await files.release(workspace, sandbox)
     await at("forget.released")
-    // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
+    // The shared directory of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
     // looked at.
-    for (const other of await rows.goneOf(workspace)) await links.remove(other)
-    await at("forget.unlinked")
+    for (const other of await rows.goneOf(workspace)) await sharedDirectories.remove(other)
+    await at("forget.unshared")
     await this.tell(sandbox, "gone", row.stop?.reason ?? "it has ended")
     await rows.move(sandbox, ["stopping", "quarantined"], "gone")
     await at("forget.gone")
@@ -206,22 +208,22 @@ class EngineEffects implements Effects {
    * again.
    */
   async #takeLeft(sandbox: SandboxId): Promise<void> {
-    const { links, events } = this.#parts
-    const link = await links.find(sandbox)
-    if (link === undefined) return
-    for await (const left of this.#leftOf(link)) await events.take(sandbox, left)
+    const { sharedDirectories, events } = this.#parts
+    const shared = await sharedDirectories.find(sandbox)
+    if (shared === undefined) return
+    for await (const left of this.#leftOf(shared)) await events.take(sandbox, left)
   }
 
   /**
    * Reads the journal that a sandbox left. The sandbox wrote it, so damaged contents are not believed and hold up
    * nothing.
    */
-  async *#leftOf(link: SandboxLink): AsyncGenerator<readonly Event[]> {
+  async *#leftOf(shared: SharedDirectory): AsyncGenerator<readonly Event[]> {
     const { events, bridges, log } = this.#parts
-    const { sandbox } = link
+    const { sandbox } = shared
     const after = await events.lastSeen(sandbox)
     try {
-      yield* bridges.left(link, after)
+      yield* bridges.left(shared, after)
     } catch (err) {
       log.warn(
         { op: "sandbox.takeLeft", sandbox, err },
@@ -234,20 +236,20 @@ class EngineEffects implements Effects {
 
   /** Why the boot failed, as the sandbox says; undefined: it did not fail, or the sandbox does not answer. */
   async #bootFailureOf(sandbox: SandboxId): Promise<string | undefined> {
-    const { links, bridges } = this.#parts
-    const link = await links.find(sandbox)
+    const { sharedDirectories, bridges } = this.#parts
+    const shared = await sharedDirectories.find(sandbox)
     const signal = timeoutSignal(BOOT_ANSWER_MS)
-    const trace = link && (await bridges.trace(link, signal).catch(() => undefined))
+    const trace = shared && (await bridges.trace(shared, signal).catch(() => undefined))
     if (trace?.outcome !== "failed") return undefined
     return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`
   }
 
   /** Whether the sandbox is the one that its workspace wants, and the workspace has no other. */
   async #isCurrent({ sandbox, workspace, configHash }: SandboxIdentity): Promise<boolean> {
-    const { rows, wants } = this.#parts
+    const { rows, desiredConfigs } = this.#parts
     const others = (await rows.ofWorkspace(workspace)).filter(({ id }) => id !== sandbox)
     if (others.some(({ phase }) => isCurrentPhase(phase))) return false
-    return (await wants.known(workspace)) === configHash
+    return (await desiredConfigs.known(workspace)) === configHash
   }
 }
 

@@ -4,8 +4,9 @@ import { keepsAmong, userOf, usesAmong } from "@berth/protocol/lease"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import type { Backend } from "../../backends/backend.ts"
 import type { Clock } from "../state/clock.ts"
-import type { Rows, SandboxRow } from "../state/rows.ts"
-import { isCurrentPhase } from "../state/rows.ts"
+import { isCurrentPhase } from "../state/phases.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 import type { Leases } from "../use/leases.ts"
 import { type ActParts, act, type Seen } from "./act.ts"
 import { type Decision, decide, type Policy, type World } from "./decide.ts"
@@ -21,7 +22,7 @@ export interface LookParts extends ActParts {
   readonly pressure: (sandbox: SandboxId) => string | undefined
   /** Why the sandbox's processes are halted, if they are. */
   readonly halted: (sandbox: SandboxId) => string | undefined
-  readonly wantedHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
+  readonly desiredHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
   /** Why the boot failed, for a sandbox in the phase `failed`. */
   readonly bootFailure: (row: SandboxRow) => Promise<string | undefined>
   /** Whether somebody asked for the sandbox's successor, or described its workspace differently since it was made. */
@@ -51,7 +52,7 @@ export const see = async (
   /** The engine's view of the sandbox, where it is known already. */
   left?: Pick<Seen, "observed">,
 ): Promise<Seen> => {
-  const { rows, leases, lives, clock, policy, canPause } = parts
+  const { rows, leases, activities, clock, policy, canPause } = parts
   // Asked before and after the reads: they may be from before the sandbox was made, and it may be complete when they
   // end.
   const wasBeingMade = parts.isBeingMade(sandbox)
@@ -60,16 +61,16 @@ export const see = async (
     left === undefined ? parts.backend.inspect(sandbox) : left.observed,
     leases.of(sandbox),
   ])
-  const wantedHash = row && (await parts.wantedHash(row))
+  const desiredHash = row && (await parts.desiredHash(row))
   // Only a lease that keeps a stale sandbox can give way to its successor, so the question is not asked otherwise.
-  const mayGiveWay = wantedHash !== row?.configHash && held.length > 0
+  const mayGiveWay = desiredHash !== row?.configHash && held.length > 0
   const world: World = {
     known: row && {
       phase: row.phase,
       configHash: row.configHash,
       // The phase gets no negative age when the wall clock is set back.
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
-      wantedHash,
+      desiredHash,
       isSuccessorAsked: mayGiveWay && (await parts.isSuccessorAsked(row)),
       bootFailure: row.phase === "failed" ? await parts.bootFailure(row) : undefined,
       isPresumedDead: row.stop?.cause === "ended",
@@ -77,9 +78,9 @@ export const see = async (
       isBeingMade: wasBeingMade || parts.isBeingMade(sandbox),
     },
     state: observed?.state,
-    life: lives.of(sandbox),
-    uses: usesAmong(held).map(userOf),
-    keeps: keepsAmong(held).map(userOf),
+    activity: activities.of(sandbox),
+    users: usesAmong(held).map(userOf),
+    keptFor: keepsAmong(held).map(userOf),
     idleMs: parts.idleMs(sandbox),
     pressure: parts.pressure(sandbox),
     halted: parts.halted(sandbox),

@@ -6,12 +6,12 @@ import type { Guard } from "../disk/guard.ts"
 import type { Rescue } from "../disk/rescue.ts"
 import type { WorkspaceFiles } from "../files/files.ts"
 import type { Bridges } from "../keeping/bridges.ts"
-import type { SandboxEvents } from "../keeping/kept.ts"
+import type { SandboxEvents } from "../keeping/connection.ts"
 import { isBooting, type Keeping } from "../keeping/open.ts"
-import type { Wants } from "../making/wanted.ts"
+import type { DesiredConfigs } from "../making/desired-configs.ts"
 import type { FailPoint } from "../state/fail-point.ts"
 import type { State } from "../state/open.ts"
-import type { SandboxRow } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 import type { Idle } from "../use/idle.ts"
 import type { Leases } from "../use/leases.ts"
 import type { Policy } from "./decide.ts"
@@ -22,7 +22,7 @@ export interface DecidingParts extends State, Keeping {
   readonly backend: Backend
   readonly canPause: boolean
   readonly files: WorkspaceFiles
-  readonly wants: Wants
+  readonly desiredConfigs: DesiredConfigs
   readonly leases: Leases
   readonly idle: Idle
   readonly bridges: Bridges
@@ -38,7 +38,7 @@ export interface DecidingParts extends State, Keeping {
 
 /** The facts that decisions rest on, and the effects that they have. */
 export const openDeciding = (parts: DecidingParts): LookParts => {
-  const { workspaces, records, departures, transients, idle, guard, wants } = parts
+  const { workspaces, records, departures, transients, idle, guard, desiredConfigs } = parts
   const effects = openEffects({
     ...parts,
     isHeld: (sandbox) => guard.held(sandbox) !== undefined,
@@ -66,7 +66,7 @@ export const openDeciding = (parts: DecidingParts): LookParts => {
     idleMs: (sandbox) => (isBootingNow(sandbox) ? 0 : idle.ms(sandbox)),
     pressure: (sandbox) => transients.get(sandbox).pressure,
     halted: (sandbox) => guard.why(sandbox),
-    wantedHash: (row) => wants.known(row.workspace),
+    desiredHash: (row) => desiredConfigs.known(row.workspace),
     bootFailure: async ({ workspace }) => (await workspaces.get(workspace))?.failed?.why,
     isSuccessorAsked: async (row) =>
       transients.get(row.id).isSuccessorAsked || (await isDescribedAnew(row)),

@@ -4,8 +4,8 @@ import { type OperationFields, operation } from "../../logging/operation.ts"
 import type { Guard } from "../disk/guard.ts"
 import type { FilesRoom } from "../files/open.ts"
 import type { Keeping } from "../keeping/open.ts"
-import { removeOldLinks, takeUp } from "../keeping/take-up.ts"
-import type { Wants } from "../making/wanted.ts"
+import { reconnectAll, removeOldSharedDirectories } from "../keeping/reconnect.ts"
+import type { DesiredConfigs } from "../making/desired-configs.ts"
 import type { State } from "../state/open.ts"
 import type { Pressure } from "./pressure.ts"
 import { everySandbox } from "./reconcile.ts"
@@ -13,11 +13,11 @@ import type { Workers } from "./workers.ts"
 
 export interface PassesParts
   extends State,
-    Pick<Keeping, "keepers">,
+    Pick<Keeping, "connections">,
     Pick<FilesRoom, "newcomers" | "sweep"> {
   readonly backend: Pick<Backend, "list" | "watch">
   readonly workers: Pick<Workers, "wake">
-  readonly wants: Pick<Wants, "refresh" | "prepare">
+  readonly desiredConfigs: Pick<DesiredConfigs, "refresh" | "prepare">
   readonly guard: Pick<Guard, "watch">
   readonly pressure: Pick<Pressure, "watch">
   readonly log: Logger
@@ -51,12 +51,16 @@ export class Passes {
   }
 
   async #start(note: (fields: OperationFields) => void, signal: AbortSignal): Promise<void> {
-    const { backend, newcomers, sweep, guard, pressure, wants } = this.#parts
+    const { backend, newcomers, sweep, guard, pressure, desiredConfigs } = this.#parts
     this.#watching = this.#watch().catch(this.#unwatched)
     const found = await backend.list({ signal })
     const there = { ...this.#parts, found }
-    const sandboxes = await takeUp(there)
-    note({ found: found.length, sandboxes, linksRemoved: await removeOldLinks(there) })
+    const sandboxes = await reconnectAll(there)
+    note({
+      found: found.length,
+      sandboxes,
+      sharedDirectoriesRemoved: await removeOldSharedDirectories(there),
+    })
     // Unfinished forks and imports go before anybody can ask for a workspace of their name.
     await newcomers.removeUnfinished().catch(this.#failed)
     await guard.watch()
@@ -64,18 +68,18 @@ export class Passes {
     void sweep().catch(this.#failed)
     // The wanted configs of the known sandboxes depend on the toolbox, which may have to be built.
     const lookAgain = async () => {
-      wants.refresh()
+      desiredConfigs.refresh()
       await this.#wakeAll(found)
     }
-    if (sandboxes > 0) void wants.prepare().then(lookAgain).catch(this.#failed)
+    if (sandboxes > 0) void desiredConfigs.prepare().then(lookAgain).catch(this.#failed)
     const pass = () => void this.#pass().catch(this.#failed)
     this.#passing = setInterval(pass, RECONCILE_EVERY_MS).unref()
     pressure.watch()
   }
 
   async #pass(): Promise<void> {
-    const { wants, rows, newcomers, sweep } = this.#parts
-    wants.refresh()
+    const { desiredConfigs, rows, newcomers, sweep } = this.#parts
+    desiredConfigs.refresh()
     await rows.forgetGone(REMEMBER_MS)
     await newcomers.removeUnfinished().catch(this.#failed)
     await sweep().catch(this.#failed)
@@ -83,11 +87,11 @@ export class Passes {
   }
 
   async #watch(): Promise<void> {
-    const { backend, keepers, workers } = this.#parts
+    const { backend, connections, workers } = this.#parts
     for await (const event of backend.watch(this.#over.signal)) {
       if (event.kind === "resync") await this.#wakeAll().catch(this.#failed)
       else {
-        if (event.kind === "exited") keepers.get(event.sandbox)?.exited()
+        if (event.kind === "exited") connections.get(event.sandbox)?.exited()
         workers.wake(event.sandbox)
       }
     }

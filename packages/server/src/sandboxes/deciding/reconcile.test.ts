@@ -245,7 +245,7 @@ describe("reconcile", () => {
         [stale, ["stop", "planned"]],
         [current, ["keep", "kept"]],
         [dead, ["quarantine", "planned"]],
-        [living, ["ask", "planned"]],
+        [living, ["query", "planned"]],
       ]),
     )
     expect(await everything()).toEqual(was)

@@ -68,10 +68,10 @@ describe("workers", () => {
   it("look again until there is nothing more to do", async () => {
     const { workers, looks, end } = start()
     const settling = workers.settle(newId.sandbox())
-    for (const kind of ["ask", "drain", "remove"] as const) await end(decided(kind))
+    for (const kind of ["query", "drain", "remove"] as const) await end(decided(kind))
     expect(looks).toHaveLength(1)
     await end(KEEP)
-    expect(await settling).toEqual({ ...KEEP, first: decided("ask") })
+    expect(await settling).toEqual({ ...KEEP, first: decided("query") })
     expect(looks).toEqual([])
   })
 

@@ -41,105 +41,129 @@ const MAX_LOOKS = 50
 /** The actions after which nothing is left to do. */
 const LAST_ACTIONS: ReadonlySet<Action["kind"]> = new Set(["keep", "forget"])
 
-interface Worker {
-  running: Promise<Looked> | undefined
-  /** The callers that came since the last look began, and wait for the next. */
-  comers: { first?: Looked }[]
-  /** A wake-up came during the look: what it saw may be outdated. */
-  isStale: boolean
-  failures: number
-  next: { readonly timer: NodeJS.Timeout; readonly atMs: number } | undefined
+/** The state that the workers of one server have in common. */
+interface Shared extends WorkersParts {
+  /** No more looks are begun. */
+  isClosed: boolean
+  /** Called when a worker has nothing to do and nothing to wait for. */
+  readonly onRest: (sandbox: SandboxId) => void
 }
 
-export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
-  const workers = new Map<SandboxId, Worker>()
-  let isClosed = false
+/** The worker of one sandbox. */
+class Worker {
+  readonly #sandbox: SandboxId
+  readonly #shared: Shared
+  #running: Promise<Looked> | undefined
+  /** The callers that came since the last look began, and wait for the next. */
+  #comers: { first?: Looked }[] = []
+  /** A wake-up came during the look, so its findings may be outdated. */
+  #isStale = false
+  #failures = 0
+  #next: { readonly timer: NodeJS.Timeout; readonly atMs: number } | undefined
 
-  const run = async (sandbox: SandboxId, worker: Worker): Promise<Looked> => {
+  constructor(sandbox: SandboxId, shared: Shared) {
+    this.#sandbox = sandbox
+    this.#shared = shared
+  }
+
+  /** The looks that run; undefined: none. */
+  get running(): Promise<Looked> | undefined {
+    return this.#running
+  }
+
+  /** Begins to look, or has the running look repeated. Resolves with the outcome of the last look. */
+  start(): Promise<Looked> {
+    if (this.#running !== undefined) {
+      this.#isStale = true
+      return this.#running
+    }
+    this.cancelNext()
+    this.#running = this.#run()
+    return this.#running
+  }
+
+  async settle(): Promise<Settled> {
+    const comer: { first?: Looked } = {}
+    this.#comers.push(comer)
+    const last = await this.start()
+    return { ...last, first: comer.first ?? last }
+  }
+
+  wakeIn(ms: number): void {
+    // The running look, and its time for the next one, may be from before this call.
+    if (this.#running !== undefined) this.#isStale = true
+    else if (this.#next === undefined || this.#next.atMs > performance.now() + ms) this.#lookIn(ms)
+  }
+
+  cancelNext(): void {
+    clearTimeout(this.#next?.timer)
+    this.#next = undefined
+  }
+
+  async #run(): Promise<Looked> {
     let before: Before | undefined
     for (let looks = 1; ; looks += 1) {
-      worker.isStale = false
-      const comers = worker.comers.splice(0)
-      const now = await look(sandbox, before).catch(notRead)
+      this.#isStale = false
+      const comers = this.#comers.splice(0)
+      const now = await this.#shared.look(this.#sandbox, before).catch(notRead)
       const looked = looks < MAX_LOOKS ? now : restless(now)
       for (const comer of comers) comer.first = looked
-      before = { looked, isStale: worker.isStale }
+      before = { looked, isStale: this.#isStale }
       // From here to the end nothing is awaited, so that no wake-up is missed.
       const isDone = "failure" in looked || LAST_ACTIONS.has(looked.decision.action.kind)
-      if (!isClosed && looks < MAX_LOOKS && (worker.isStale || !isDone)) continue
-      worker.running = undefined
-      plan(sandbox, worker, looked)
+      if (!this.#shared.isClosed && looks < MAX_LOOKS && (this.#isStale || !isDone)) continue
+      this.#running = undefined
+      this.#plan(looked)
       return looked
     }
   }
 
-  const plan = (sandbox: SandboxId, worker: Worker, looked: Looked): void => {
+  /** Plans the next look after the last one for the moment. */
+  #plan(looked: Looked): void {
     if (!("failure" in looked)) {
-      worker.failures = 0
+      this.#failures = 0
       const { againInMs } = looked.decision
-      if (againInMs === undefined) workers.delete(sandbox)
-      else lookIn(sandbox, worker, againInMs)
+      if (againInMs === undefined) this.#shared.onRest(this.#sandbox)
+      else this.#lookIn(againInMs)
       return
     }
-    const againInMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** worker.failures)
-    worker.failures += 1
-    onFailure(sandbox, looked.failure, againInMs)
-    lookIn(sandbox, worker, againInMs)
+    const againInMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.#failures)
+    this.#failures += 1
+    this.#shared.onFailure(this.#sandbox, looked.failure, againInMs)
+    this.#lookIn(againInMs)
   }
 
-  const lookIn = (sandbox: SandboxId, worker: Worker, inMs: number): void => {
-    if (isClosed) return
-    clearTimeout(worker.next?.timer)
-    const timer = setTimeout(() => void start(sandbox), Math.min(inMs, LONGEST_TIMER_MS)).unref()
-    worker.next = { timer, atMs: performance.now() + inMs }
+  #lookIn(inMs: number): void {
+    if (this.#shared.isClosed) return
+    this.cancelNext()
+    const timer = setTimeout(() => void this.start(), Math.min(inMs, LONGEST_TIMER_MS)).unref()
+    this.#next = { timer, atMs: performance.now() + inMs }
   }
+}
+
+export const openWorkers = (parts: WorkersParts): Workers => {
+  const all = new Map<SandboxId, Worker>()
+  const shared: Shared = { ...parts, isClosed: false, onRest: (sandbox) => all.delete(sandbox) }
 
   const workerOf = (sandbox: SandboxId): Worker => {
-    const worker = workers.get(sandbox) ?? {
-      running: undefined,
-      comers: [],
-      isStale: false,
-      failures: 0,
-      next: undefined,
-    }
-    workers.set(sandbox, worker)
+    const worker = all.get(sandbox) ?? new Worker(sandbox, shared)
+    all.set(sandbox, worker)
     return worker
-  }
-
-  const start = (sandbox: SandboxId): Promise<Looked> => {
-    const worker = workerOf(sandbox)
-    if (worker.running !== undefined) {
-      worker.isStale = true
-      return worker.running
-    }
-    clearTimeout(worker.next?.timer)
-    worker.next = undefined
-    worker.running = run(sandbox, worker)
-    return worker.running
   }
 
   return {
     wake: (sandbox) => {
-      if (!isClosed) void start(sandbox)
+      if (!shared.isClosed) void workerOf(sandbox).start()
     },
-    wakeIn: (sandbox, ms) => {
-      const worker = workerOf(sandbox)
-      // The running look, and its time for the next one, may be from before this call.
-      if (worker.running !== undefined) worker.isStale = true
-      else if (worker.next === undefined || worker.next.atMs > performance.now() + ms)
-        lookIn(sandbox, worker, ms)
-    },
+    wakeIn: (sandbox, ms) => workerOf(sandbox).wakeIn(ms),
     settle: async (sandbox) => {
-      if (isClosed) return { ...closed(), first: closed() }
-      const comer: Worker["comers"][number] = {}
-      workerOf(sandbox).comers.push(comer)
-      const last = await start(sandbox)
-      return { ...last, first: comer.first ?? last }
+      if (shared.isClosed) return { ...closed(), first: closed() }
+      return await workerOf(sandbox).settle()
     },
     close: async () => {
-      isClosed = true
-      for (const { next } of workers.values()) clearTimeout(next?.timer)
-      await Promise.all([...workers.values()].flatMap(({ running }) => running ?? []))
+      shared.isClosed = true
+      for (const worker of all.values()) worker.cancelNext()
+      await Promise.all([...all.values()].flatMap(({ running }) => running ?? []))
     },
   }
 }

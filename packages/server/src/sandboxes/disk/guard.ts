@@ -243,7 +243,7 @@ class DiskGuard implements Guard {
     if (copied.length > 0) this.#isToLetGo = true
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)
-    await rescue.letGo(new Set([...this.#halts.all(), ...copied]), new Set(ids(running)))
+    await rescue.resume(new Set([...this.#halts.all(), ...copied]), new Set(ids(running)))
     // Decisions that were made while the sandboxes stood still are made again.
     for (const sandbox of ids(observed)) if (!this.#halts.all().has(sandbox)) wake(sandbox)
   }

@@ -3,7 +3,7 @@ import type { Backend, EngineState } from "../../backends/backend.ts"
 import type { Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { State } from "../state/open.ts"
-import { USABLE_PHASES } from "../state/rows.ts"
+import { USABLE_PHASES } from "../state/phases.ts"
 import { type Guard, type GuardParts, NO_GUARD, openGuard } from "./guard.ts"
 import { type Metered, openMeter } from "./meter.ts"
 import { openRemembered } from "./remembered.ts"
@@ -32,7 +32,11 @@ export const openDisk = async (parts: OpenDiskParts): Promise<Guard> => {
   const { disk, backend, clock, log, transients, wake, tell } = parts
   if (disk === undefined) return NO_GUARD
   const { dataDir, rescue } = disk
-  const usage: UsageParts = { dataDir, caches: () => backend.listCaches(), pidsOf: rescue.pidsOf }
+  const usage: UsageParts = {
+    dataDir,
+    caches: () => backend.listCaches(),
+    pidsOf: (sandboxes) => rescue.pidsOf(sandboxes),
+  }
   const remembered = openRemembered(dataDir)
   const meter = openMeter({
     remembered: await remembered.read(),

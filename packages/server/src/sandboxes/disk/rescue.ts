@@ -20,15 +20,15 @@ export interface Rescue {
    * gives up a piece of the reserve, and does the work again, until it is done or nothing is left to give up.
    */
   run<Result>(work: () => Promise<Result>): Promise<Result>
-  /** Halts all sandboxes, until `letGo`. */
+  /** Halts all sandboxes, until `resume`. */
   halt(): Promise<void>
   readonly isHalted: boolean
   /**
    * Resumes all sandboxes that were halted here, except the held ones. A sandbox that runs for its engine but stands
    * still was halted by an earlier server, and is resumed as well.
    */
-  letGo(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
-  /** Halts one sandbox, until `letGo`. */
+  resume(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
+  /** Halts one sandbox, until `resume`. */
   hold(sandbox: SandboxId): Promise<void>
   /** Ends all processes of a sandbox but its supervisor, which goes on. */
   clear(sandbox: SandboxId): Promise<void>
@@ -48,98 +48,127 @@ const FULL_INODES = 64
 /** Sandboxes stand still for at most this long while the server repeats a write that found no room. */
 const AGAIN_MS = 5_000
 
-export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
-  let halting: Promise<void> | undefined
-  /** The cgroups that this server has halted. */
-  const halted = new Set<string>()
-  /** The operations that are being repeated. */
-  const again = new Set<Promise<unknown>>()
+export const openRescue = (parts: RescueParts): Rescue => new DiskRescue(parts)
 
-  const haltAll = async (): Promise<void> => {
-    await haltGroups(await findGroups(new Set((await namesOf(dataDir)).keys())))
+class DiskRescue implements Rescue {
+  onHalt = (): void => {}
+  readonly #parts: RescueParts
+  #halting: Promise<void> | undefined
+  /** The cgroups that this server has halted. */
+  readonly #halted = new Set<string>()
+  /** The operations that are being repeated. */
+  readonly #again = new Set<Promise<unknown>>()
+
+  constructor(parts: RescueParts) {
+    this.#parts = parts
+  }
+
+  get isHalted(): boolean {
+    return this.#halting !== undefined
+  }
+
+  async run<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work()
+    } catch (thrown) {
+      if (!isDiskFull(thrown)) throw thrown
+    }
+    const { log, dataDir } = this.#parts
+    log.error(
+      { op: "disk.rescue", dataDir },
+      "The disk is full: all sandboxes are halted, and the server uses its reserve.",
+    )
+    await this.halt()
+    try {
+      return await this.#workOnReserve(work)
+    } finally {
+      this.onHalt()
+    }
+  }
+
+  async halt(): Promise<void> {
+    this.#halting ??= this.#haltAll().catch((thrown) => {
+      // The next call tries again; groups that stand still already are then resumed as well.
+      this.#halting = undefined
+      throw thrown
+    })
+    await this.#halting
+  }
+
+  async resume(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void> {
+    await this.#halting?.catch(() => {})
+    const repeated = Promise.allSettled(this.#again)
+    await Promise.race([repeated, pause(AGAIN_MS, undefined, { ref: false })])
+    const names = await namesOf(this.#parts.dataDir)
+    const mayGoOn = ({ name, directory }: Group) => {
+      const sandbox = names.get(name)
+      if (sandbox === undefined || held.has(sandbox)) return false
+      return this.#halted.has(directory) || running.has(sandbox)
+    }
+    const groups = (await findGroups(new Set(names.keys()))).filter(mayGoOn)
+    this.#halting = undefined
+    this.#forgetHalt(groups)
+    await goOn(groups)
+  }
+
+  async hold(sandbox: SandboxId): Promise<void> {
+    await this.#haltGroups(await this.#groupsOf(sandbox))
+  }
+
+  async clear(sandbox: SandboxId): Promise<void> {
+    const groups = await this.#groupsOf(sandbox)
+    this.#forgetHalt(groups)
+    await clear(groups)
+  }
+
+  pidsOf(sandboxes: ReadonlySet<SandboxId>): Promise<ReadonlyMap<SandboxId, number[]>> {
+    return processesOf(this.#parts.dataDir, sandboxes)
+  }
+
+  isFull(): Promise<boolean> {
+    return isFull(this.#parts.dataDir)
+  }
+
+  async end(sandbox: SandboxId): Promise<void> {
+    await kill(await this.#groupsOf(sandbox))
+  }
+
+  #groupsOf(sandbox: SandboxId): Promise<readonly Group[]> {
+    return groupsOf(this.#parts.dataDir, new Set([sandbox]))
+  }
+
+  async #haltAll(): Promise<void> {
+    const names = await namesOf(this.#parts.dataDir)
+    await this.#haltGroups(await findGroups(new Set(names.keys())))
   }
 
   /** Groups that an engine has paused are left out: they stay paused when the others go on. */
-  const haltGroups = async (groups: readonly Group[]): Promise<void> => {
+  async #haltGroups(groups: readonly Group[]): Promise<void> {
     const were = await Promise.all(groups.map(isHalted))
     const moving = groups.filter((_, index) => !were[index])
-    for (const { directory } of moving) halted.add(directory)
+    for (const { directory } of moving) this.#halted.add(directory)
     await halt(moving)
   }
 
+  #forgetHalt(groups: readonly Group[]): void {
+    for (const { directory } of groups) this.#halted.delete(directory)
+  }
+
   /** Gives up the reserve piece by piece, no more of it than the work takes. */
-  const workOnReserve = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+  async #workOnReserve<Result>(work: () => Promise<Result>): Promise<Result> {
     for (;;) {
-      const isLast = !reserve.release()
+      const isLast = !this.#parts.reserve.release()
       const working = work()
-      again.add(working)
+      this.#again.add(working)
       try {
         return await working
       } catch (thrown) {
         if (isLast || !isDiskFull(thrown)) throw thrown
       } finally {
-        again.delete(working)
+        this.#again.delete(working)
       }
     }
   }
-
-  const rescue: Rescue = {
-    onHalt: () => {},
-    get isHalted() {
-      return halting !== undefined
-    },
-    halt: async () => {
-      halting ??= haltAll().catch((thrown) => {
-        // The next call tries again; groups that stand still already are then resumed as well.
-        halting = undefined
-        throw thrown
-      })
-      await halting
-    },
-    letGo: async (held, running) => {
-      await halting?.catch(() => {})
-      await Promise.race([Promise.allSettled(again), pause(AGAIN_MS, undefined, { ref: false })])
-      const names = await namesOf(dataDir)
-      const mayGoOn = ({ name, directory }: Group) => {
-        const sandbox = names.get(name)
-        if (sandbox === undefined || held.has(sandbox)) return false
-        return halted.has(directory) || running.has(sandbox)
-      }
-      const groups = (await findGroups(new Set(names.keys()))).filter(mayGoOn)
-      halting = undefined
-      for (const { directory } of groups) halted.delete(directory)
-      await goOn(groups)
-    },
-    run: async (work) => {
-      try {
-        return await work()
-      } catch (thrown) {
-        if (!isDiskFull(thrown)) throw thrown
-      }
-      log.error(
-        { op: "disk.rescue", dataDir },
-        "The disk is full: all sandboxes are halted, and the server uses its reserve.",
-      )
-      await rescue.halt()
-      try {
-        return await workOnReserve(work)
-      } finally {
-        rescue.onHalt()
-      }
-    },
-    isFull: () => isFull(dataDir),
-    end: async (sandbox) => await kill(await groupsOf(dataDir, new Set([sandbox]))),
-    hold: async (sandbox) => {
-      await haltGroups(await groupsOf(dataDir, new Set([sandbox])))
-    },
-    clear: async (sandbox) => {
-      const groups = await groupsOf(dataDir, new Set([sandbox]))
-      for (const { directory } of groups) halted.delete(directory)
-      await clear(groups)
-    },
-    pidsOf: (sandboxes) => processesOf(dataDir, sandboxes),
-  }
-  return rescue
 }
 
 /** The rescue where nobody watches the disk. */
@@ -147,7 +176,7 @@ export const NO_RESCUE: Rescue = {
   run: (work) => work(),
   halt: async () => {},
   isHalted: false,
-  letGo: async () => {},
+  resume: async () => {},
   hold: async () => {},
   clear: async () => {},
   pidsOf: async () => new Map(),

@@ -7,6 +7,7 @@ import type { FoundCache } from "../../backends/backend.ts"
 import type { FreeSpace } from "../../host/free-space.ts"
 import { WITH_LOW_PRIORITY } from "../../host/remove-tree.ts"
 import { run } from "../../host/run.ts"
+import { placeOfShared } from "../state/shared-place.ts"
 import type { Short, Usage } from "./judge.ts"
 import type { Placed, Taken } from "./meter.ts"
 import { type How, measureUnlinked } from "./unlinked.ts"
@@ -95,7 +96,7 @@ const placesOf = async (
       if (sandbox.success) add(sandbox.data, join(dataDir, backend, "sandboxes", name))
     }
   }
-  for (const { sandbox } of sandboxes) add(sandbox, join(dataDir, "links", sandbox))
+  for (const { sandbox } of sandboxes) add(sandbox, join(placeOfShared(dataDir), sandbox))
   for (const { workspace, directory } of await caches().catch(() => [])) {
     if (directory === null || !(await isOnDisk(directory, dataDir))) continue
     for (const placed of sandboxes)

@@ -87,64 +87,17 @@ export interface FrozenWhile extends Freezer {
 export interface FilesParts {
   readonly store: Layers
   readonly isAlive: IsAlive
-  readonly flattening: Pick<Flattening, "deep" | "adopted">
+  readonly flattening: Pick<Flattening, "deep" | "rebased">
   readonly at: FailPoint
 }
 
-export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): WorkspaceFiles => {
-  const ensureTop = async (key: StackKey, root: TreeRoot): Promise<void> => {
-    try {
-      await store.ensureTop(key, root)
-    } catch (thrown) {
-      const code = thrown instanceof BerthError ? thrown.code : undefined
-      if (code === "layers.unknown") await store.put(key, null)
-      // Forks of forks can be too deep to mount before the background has flattened one of them.
-      else if (code === "layers.too_deep") await store.flatten(key)
-      else throw thrown
-      await store.ensureTop(key, root)
-    }
-  }
-  const claimOne = async (
-    { name, mode }: (typeof STACKS)[number],
-    workspace: Slug,
-    sandbox: SandboxId,
-  ): Promise<Overlay> => {
-    const key: StackKey = { workspace, name }
-    await ensureTop(key, { uid, gid, mode })
-    const { mount, rebased } = await store.claimTop(key, sandbox, isAlive)
-    if (rebased) flattening.adopted()
-    if (mount.lower.length >= FLATTEN_AT_LAYERS) flattening.deep(key)
-    const { cwd: base, lower, upper, work, options } = mount
-    return {
-      stack: name,
-      base,
-      lower: [...lower],
-      upper,
-      work,
-      options: [...options],
-    }
-  }
-  const keysOf = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
-  const put: WorkspaceFiles["put"] = async (workspace, { layers }) => {
-    const made: StackKey[] = []
-    try {
-      for (const [index, key] of keysOf(workspace).entries()) {
-        await store.put(key, layers[index] ?? null)
-        made.push(key)
-        await at("files.put")
-      }
-    } catch (thrown) {
-      for (const key of made) await store.remove(key)
-      throw thrown
-    }
-  }
-  const unpin = async (pinned: readonly Pinned[]): Promise<void> => {
-    for (const { pin } of pinned) await store.unpin(pin)
-  }
+export const openFiles = (parts: FilesParts): WorkspaceFiles => {
+  const { store } = parts
+  const put: WorkspaceFiles["put"] = (workspace, { layers }) => putStacks(parts, workspace, layers)
   return {
     has: (workspace) => store.hasStacks(workspace),
     claim: (workspace, sandbox) =>
-      Promise.all(STACKS.map((stack) => claimOne(stack, workspace, sandbox))),
+      Promise.all(STACKS.map((stack) => claimStack(parts, stack, { workspace, sandbox }))),
     release: async (workspace, sandbox) => {
       for (const { name } of STACKS) await store.releaseStack({ workspace, name }, sandbox)
     },
@@ -153,17 +106,7 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
       await store.collect({ wait: false })
     },
     assertHere: () => {},
-    freeze: async (workspace, { reason, live, signal, onProgress }) => {
-      if (live === undefined) {
-        const layers: LayerId[] = []
-        for (const key of keysOf(workspace))
-          layers.push((await store.freeze(key, { signal })).layer)
-        return { layers, frozenMs: 0, end: async () => {} }
-      }
-      const options = { ...live, reason, signal, onProgress }
-      const { layers: pinned, frozenMs } = await store.snapshot(keysOf(workspace), options)
-      return { layers: pinned.map(({ layer }) => layer), frozenMs, end: () => unpin(pinned) }
-    },
+    freeze: (workspace, how) => freezeStacks(store, workspace, how),
     put,
     export: ({ layers }, to, options) => {
       const trees = STACKS.flatMap(({ name }, at) => {
@@ -179,7 +122,7 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
       try {
         await put(workspace, { layers: pinned.map(({ layer }) => layer) })
       } finally {
-        await unpin(pinned)
+        await unpin(store, pinned)
       }
       return isBooted
     },
@@ -187,4 +130,80 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
       await store.collect({ wait: false, ...(signal && { signal }) })
     },
   }
+}
+
+const keysOf = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
+
+/** Gives the top of one stack to a sandbox. A stack that is deep by now is flattened in the background. */
+const claimStack = async (
+  { store, isAlive, flattening }: FilesParts,
+  { name, mode }: (typeof STACKS)[number],
+  { workspace, sandbox }: { readonly workspace: Slug; readonly sandbox: SandboxId },
+): Promise<Overlay> => {
+  const key: StackKey = { workspace, name }
+  await ensureTop(store, key, { uid, gid, mode })
+  const { mount, rebased } = await store.claimTop(key, sandbox, isAlive)
+  if (rebased) flattening.rebased()
+  if (mount.lower.length >= FLATTEN_AT_LAYERS) flattening.deep(key)
+  const { cwd: base, lower, upper, work, options } = mount
+  return {
+    stack: name,
+    base,
+    lower: [...lower],
+    upper,
+    work,
+    options: [...options],
+  }
+}
+
+const ensureTop = async (store: Layers, key: StackKey, root: TreeRoot): Promise<void> => {
+  try {
+    await store.ensureTop(key, root)
+  } catch (thrown) {
+    const code = thrown instanceof BerthError ? thrown.code : undefined
+    if (code === "layers.unknown") await store.put(key, null)
+    // Forks of forks can be too deep to mount before the background has flattened one of them.
+    else if (code === "layers.too_deep") await store.flatten(key)
+    else throw thrown
+    await store.ensureTop(key, root)
+  }
+}
+
+/** Puts the stacks of a workspace on layers: all of them, or none. */
+const putStacks = async (
+  { store, at }: FilesParts,
+  workspace: Slug,
+  layers: readonly LayerId[],
+): Promise<void> => {
+  const made: StackKey[] = []
+  try {
+    for (const [index, key] of keysOf(workspace).entries()) {
+      await store.put(key, layers[index] ?? null)
+      made.push(key)
+      await at("files.put")
+    }
+  } catch (thrown) {
+    for (const key of made) await store.remove(key)
+    throw thrown
+  }
+}
+
+const freezeStacks = async (
+  store: Layers,
+  workspace: Slug,
+  { reason, live, signal, onProgress }: Freezing,
+): Promise<FrozenFiles> => {
+  if (live === undefined) {
+    const layers: LayerId[] = []
+    for (const key of keysOf(workspace)) layers.push((await store.freeze(key, { signal })).layer)
+    return { layers, frozenMs: 0, end: async () => {} }
+  }
+  const options = { ...live, reason, signal, onProgress }
+  const { layers: pinned, frozenMs } = await store.snapshot(keysOf(workspace), options)
+  const layers = pinned.map(({ layer }) => layer)
+  return { layers, frozenMs, end: () => unpin(store, pinned) }
+}
+
+const unpin = async (store: Layers, pinned: readonly Pinned[]): Promise<void> => {
+  for (const { pin } of pinned) await store.unpin(pin)
 }

@@ -15,7 +15,7 @@ export interface Flattening {
   /** Flattens a deep stack as soon as those before it are done. */
   deep(key: StackKey): void
   /** A stack was put on its single layer: the layers that it stood on are removed, unless others stand on them. */
-  adopted(): void
+  rebased(): void
   close(): Promise<void>
 }
 
@@ -66,7 +66,7 @@ export const openFlattening = ({ layers, shortage, log }: FlatteningParts): Flat
       waiting.set(`${key.workspace}/${key.name}`, key)
       start()
     },
-    adopted: () => {
+    rebased: () => {
       isCollectDue = true
       start()
     },

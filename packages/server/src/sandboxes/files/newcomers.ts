@@ -3,7 +3,9 @@ import type { Serially } from "../../host/serial.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Rescue } from "../disk/rescue.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import { type Workspace, type Workspaces, workspaceExists } from "../state/workspaces.ts"
+import { workspaceExists } from "../state/saved-workspaces.ts"
+import type { Workspace } from "../state/workspace.ts"
+import type { Workspaces } from "../state/workspaces.ts"
 import type { WorkspaceFiles } from "./files.ts"
 
 export interface NewcomersParts {

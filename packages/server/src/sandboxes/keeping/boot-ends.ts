@@ -2,7 +2,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { Rows } from "../state/rows.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Idle } from "../use/idle.ts"
-import type { KeepParts } from "./kept.ts"
+import type { ConnectionParts } from "./connection.ts"
 
 export interface BootEndsParts {
   readonly rows: Pick<Rows, "get" | "move">
@@ -13,7 +13,7 @@ export interface BootEndsParts {
 
 /** Stores how the boot of a sandbox ended, as its supervisor tells it, and has the sandbox looked at. */
 export const openBootEnds =
-  ({ rows, workspaces, idle, wake }: BootEndsParts): KeepParts["onBootOver"] =>
+  ({ rows, workspaces, idle, wake }: BootEndsParts): ConnectionParts["onBootOver"] =>
   async (sandbox, { readyAtMs, ending }) => {
     idle.begin(sandbox)
     const row = await rows.get(sandbox)

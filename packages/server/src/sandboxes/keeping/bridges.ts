@@ -7,7 +7,7 @@ import type { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
-import type { SandboxLink } from "../state/links.ts"
+import type { SharedDirectory } from "../state/shared-directories.ts"
 
 /**
  * The connections to a sandbox. The code that connects lies beside this folder, not below it: `main.ts` passes it in.
@@ -16,18 +16,18 @@ export interface Bridges {
   /** Keeps a connection until the signal fires. */
   open(options: BridgeCall, signal: AbortSignal): OpenBridge
   /** Connects to the HTTP server of the supervisor. The caller ends the connection. */
-  dial(link: SandboxLink, signal: AbortSignal): Promise<Socket>
+  dial(shared: SharedDirectory, signal: AbortSignal): Promise<Socket>
   /** Sends a stream to a path of the supervisor's HTTP server. */
-  put(link: SandboxLink, path: string, body: Readable, signal: AbortSignal): Promise<void>
+  put(shared: SharedDirectory, path: string, body: Readable, signal: AbortSignal): Promise<void>
   /** Reads the events after that number from the journal of a sandbox that no longer runs. Any of them may be a lie. */
-  left(link: SandboxLink, after: number): AsyncIterable<readonly Event[]>
-  trace(link: SandboxLink, signal: AbortSignal): Promise<BootTrace>
+  left(shared: SharedDirectory, after: number): AsyncIterable<readonly Event[]>
+  trace(shared: SharedDirectory, signal: AbortSignal): Promise<BootTrace>
   /**
    * Asks what lives in the sandbox. With `change`, the answer waits until the version is not `after`, for `waitMs` at
    * most.
    */
   activity(
-    link: SandboxLink,
+    shared: SharedDirectory,
     change: { readonly after: number; readonly waitMs: number } | undefined,
     signal: AbortSignal,
   ): Promise<Activity>
@@ -39,7 +39,7 @@ export interface BridgeCall {
   readonly sandbox: SandboxId
   readonly lastSeen: number
   readonly onEvents: (events: readonly Event[]) => Promise<void>
-  readonly onAsk: (
+  readonly onHostRequest: (
     question: {
       readonly ask: Ask
       readonly sendBundle: (body: Readable) => Promise<void>

@@ -1,39 +1,40 @@
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { State } from "../state/open.ts"
 import { unknownSandbox } from "../state/unknown.ts"
+import { type Activities, openActivities } from "../use/activities.ts"
 import type { Idle } from "../use/idle.ts"
 import type { Leases } from "../use/leases.ts"
-import { type Lives, openLives } from "../use/lives.ts"
 import { openBootEnds } from "./boot-ends.ts"
 import { isBootOver } from "./boot-summary.ts"
 import type { Bridges } from "./bridges.ts"
-import { type Keepers, openKeepers } from "./keepers.ts"
-import type { KeepParts } from "./kept.ts"
+import type { ConnectionParts } from "./connection.ts"
+import { type Connections, openConnections } from "./connections.ts"
 
 export interface KeepingParts
   extends State,
-    Omit<KeepParts, "onBootOver" | "onDown" | "onUp" | "clock"> {
+    Omit<ConnectionParts, "onBootOver" | "onDown" | "onUp" | "clock"> {
   readonly bridges: Bridges
   readonly idle: Idle
   readonly leases: Leases
   readonly wake: (sandbox: SandboxId) => void
 }
 
-/** The connections to sandboxes, and what lives in them by their own word. */
+/** The connections to sandboxes, and the activities that these tell. */
 export interface Keeping {
-  readonly keepers: Keepers
-  readonly lives: Lives
+  readonly connections: Connections
+  readonly activities: Activities
 }
 
 export const openKeeping = (parts: KeepingParts): Keeping => {
-  const { bridges, links, clock, leases, wake } = parts
-  const keepers = openKeepers({
+  const { bridges, sharedDirectories, clock, leases, wake } = parts
+  const connections = openConnections({
     ...parts,
     onBootOver: openBootEnds(parts),
     onDown: wake,
-    // Asked at once, not at the next look: a prompt that was stopped while the sandbox was not reached goes on in it.
+    // Queried at once, not at the next look: a prompt that was stopped while the sandbox was not reached goes on in it.
     onUp: (sandbox) => {
-      if (lives.of(sandbox).kind !== "none") void lives.ask(sandbox).then(() => wake(sandbox))
+      if (activities.of(sandbox).kind !== "none")
+        void activities.query(sandbox).then(() => wake(sandbox))
     },
   })
   /**
@@ -42,29 +43,39 @@ export const openKeeping = (parts: KeepingParts): Keeping => {
    */
   const stopAgain = async (sandbox: SandboxId, prompts: readonly PromptId[]): Promise<void> => {
     for (const prompt of await parts.events.ended(prompts))
-      await keepers.get(sandbox)?.stopPrompt(prompt)
+      await connections.get(sandbox)?.stopPrompt(prompt)
   }
-  const lives = openLives({
+  const activities = openActivities({
     clock,
     leases,
-    ask: async (sandbox, change, signal) =>
-      await bridges.activity(await linkOf({ keepers, links }, sandbox), change, signal),
+    query: async (sandbox, change, signal) =>
+      await bridges.activity(
+        await sharedDirectoryOf({ connections, sharedDirectories }, sandbox),
+        change,
+        signal,
+      ),
     onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
-  return { keepers, lives }
+  return { connections, activities }
 }
 
-/** The link of a sandbox. Fails where it has none. */
-export const linkOf = async (
-  { keepers, links }: Pick<Keeping, "keepers"> & Pick<State, "links">,
+/** The shared directory of a sandbox. Fails where it has none. */
+export const sharedDirectoryOf = async (
+  {
+    connections,
+    sharedDirectories,
+  }: Pick<Keeping, "connections"> & Pick<State, "sharedDirectories">,
   sandbox: SandboxId,
 ) => {
-  const link = keepers.get(sandbox)?.link ?? (await links.find(sandbox))
-  if (link !== undefined) return link
+  const shared = connections.get(sandbox)?.shared ?? (await sharedDirectories.find(sandbox))
+  if (shared !== undefined) return shared
   throw unknownSandbox(sandbox)
 }
 
-export const isBooting = ({ keepers }: Pick<Keeping, "keepers">, sandbox: SandboxId): boolean => {
-  const boot = keepers.get(sandbox)?.boot
+export const isBooting = (
+  { connections }: Pick<Keeping, "connections">,
+  sandbox: SandboxId,
+): boolean => {
+  const boot = connections.get(sandbox)?.boot
   return boot !== undefined && !isBootOver(boot)
 }

@@ -1,7 +1,7 @@
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { SUPERVISOR_FLAGS, TOOLBOX_TARGET } from "@berth/protocol/inside"
-import { LINK_TARGET } from "@berth/protocol/link"
 import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
+import { SHARED_TARGET } from "@berth/protocol/shared-directory"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Toolbox } from "../../toolbox/store.ts"
 import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
@@ -40,7 +40,7 @@ export const sandboxConfig = (
     ],
     mounts: [
       { kind: "directory", source: toolbox.directory, target: TOOLBOX_TARGET, readOnly: true },
-      { kind: "link", target: LINK_TARGET },
+      { kind: "shared", target: SHARED_TARGET },
       ...cacheMounts(caches),
     ],
     limits,

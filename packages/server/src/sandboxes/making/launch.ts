@@ -4,13 +4,13 @@ import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { Overlay } from "@berth/protocol/sandbox"
 import type { Backend } from "../../backends/backend.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Links, SandboxLink } from "../state/links.ts"
+import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import { withReadyCaches } from "./caches/ready.ts"
-import type { Wanted } from "./wanted.ts"
+import type { DesiredConfig } from "./desired-configs.ts"
 
 export interface LaunchParts {
   readonly backend: Backend
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   readonly installation: InstallationId
   readonly at: FailPoint
 }
@@ -18,7 +18,7 @@ export interface LaunchParts {
 export interface Launch {
   readonly sandbox: SandboxId
   readonly workspace: Slug
-  readonly wanted: Wanted
+  readonly desired: DesiredConfig
   readonly mode: BootMode
   /** The workspace's files, for the mounts of kind `stack`. */
   readonly overlays: readonly Overlay[]
@@ -27,33 +27,35 @@ export interface Launch {
 }
 
 /**
- * Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. A cache that cannot
+ * Makes and starts a sandbox for a workspace. It boots from here on: its shared directory says how far it is. A cache that cannot
  * be made is left out; the sandbox is current all the same.
  */
 export const launch = async (
-  { backend, links, installation, at }: LaunchParts,
-  { sandbox, workspace, wanted, mode, overlays, onWarnings }: Launch,
+  { backend, sharedDirectories, installation, at }: LaunchParts,
+  { sandbox, workspace, desired, mode, overlays, onWarnings }: Launch,
   signal: AbortSignal,
-): Promise<SandboxLink> => {
+): Promise<SharedDirectory> => {
   const identity = {
     installation,
     workspace,
     sandbox,
-    configHash: wanted.hash,
+    configHash: desired.hash,
   }
   const { config, ...cached } = await withReadyCaches(
     backend,
-    { workspace, config: wanted.config, overlays },
+    { workspace, config: desired.config, overlays },
     signal,
   )
-  const warnings = [...(wanted.warnings ?? []), ...cached.warnings]
+  const warnings = [...(desired.warnings ?? []), ...cached.warnings]
   if (warnings.length > 0) await onWarnings(warnings)
-  const link = await links.make(BootPlan.parse({ sandbox, mode, warnings, ...config.boot }))
-  const spec = { identity, config, overlays: [...overlays], link: link.directory }
-  await at("create.linked")
+  const shared = await sharedDirectories.make(
+    BootPlan.parse({ sandbox, mode, warnings, ...config.boot }),
+  )
+  const spec = { identity, config, overlays: [...overlays], sharedDirectory: shared.directory }
+  await at("create.shared")
   await backend.create(spec, { signal })
   await at("create.created")
   await backend.start(sandbox, { signal })
   await at("create.started")
-  return link
+  return shared
 }

@@ -5,17 +5,17 @@ import type { Serially } from "../../host/serial.ts"
 import type { Guard } from "../disk/guard.ts"
 import { filesLeft } from "../files/files-left.ts"
 import type { FilesRoom } from "../files/open.ts"
+import type { DesiredConfigs } from "../making/desired-configs.ts"
 import { requireHeld } from "../making/require-held.ts"
 import type { openRequireModel } from "../making/require-model.ts"
 import type { openValidate } from "../making/validate.ts"
-import type { Wants } from "../making/wanted.ts"
 import { otherRepo, otherRepoError } from "../state/other-repo.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Requests } from "./requests.ts"
 
 export interface DescribeParts extends Pick<FilesRoom, "files" | "filesLeft"> {
   readonly workspaces: Workspaces
-  readonly wants: Pick<Wants, "refresh">
+  readonly desiredConfigs: Pick<DesiredConfigs, "refresh">
   readonly validate: ReturnType<typeof openValidate>
   readonly requireModel: ReturnType<typeof openRequireModel>
   /** Runs one operation at a time for each workspace. */
@@ -42,7 +42,7 @@ export type Describe = (
 ) => Promise<void>
 
 export const openDescribe = (parts: DescribeParts): Describe => {
-  const { workspaces, wants, files, validate, requireModel, serially, guard } = parts
+  const { workspaces, desiredConfigs, files, validate, requireModel, serially, guard } = parts
   const { areLeft } = parts.filesLeft
   const removeLeft = (workspace: Slug): Promise<void> =>
     serially(workspace, async () => {
@@ -51,7 +51,7 @@ export const openDescribe = (parts: DescribeParts): Describe => {
     })
   return async (spec, { replace = false, isPrompted = false }, signal) => {
     const known = (await workspaces.get(spec.slug))?.spec
-    if (isDeepStrictEqual(known, spec)) return wants.refresh()
+    if (isDeepStrictEqual(known, spec)) return desiredConfigs.refresh()
     const isOnLeftFiles = known === undefined && (await areLeft(spec.slug))
     if (isOnLeftFiles && !replace) throw filesLeft(spec.slug)
     const other = known && otherRepo(known, spec)
@@ -66,7 +66,7 @@ export const openDescribe = (parts: DescribeParts): Describe => {
     const refusal = await workspaces.put(spec)
     if (refusal !== undefined && !replace) throw otherRepoError(spec, refusal)
     if (refusal !== undefined) await parts.replaceWorkspace(spec)
-    wants.refresh()
+    desiredConfigs.refresh()
     // A halted sandbox may have a higher limit now.
     if (guard.isHolding) await guard.look()
   }

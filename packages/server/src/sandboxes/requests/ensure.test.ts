@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import { MAX_FAILED_BOOTS } from "../deciding/decide-request.ts"
 import type { Sandboxes } from "../sandboxes.ts"
 import { FakeClock } from "../testing/clock.ts"
 import { Inside } from "../testing/inside.ts"
@@ -9,8 +10,7 @@ import { MemoryBackend } from "../testing/memory-backend.ts"
 import { openMemoryHost } from "../testing/memory-host.ts"
 import { storeOfFile } from "../testing/store.ts"
 import { OLD_CONFIG, POLICY } from "../testing/world.ts"
-import { MAX_FAILED_BOOTS } from "./ensure.ts"
-import { thinkingClaim } from "./session-claims.ts"
+import { thinkingLease } from "./session-leases.ts"
 
 const APP = Slug.parse("app")
 const { signal } = new AbortController()
@@ -191,7 +191,7 @@ describe("the current sandbox of a workspace", () => {
     "[R1.7] is made within 5 s by %s, though a session keeps the stale one",
     async (what) => {
       const { sandbox: old } = await up(1)
-      await sandboxes.resume(old, thinkingClaim(newId.session(), 60_000))
+      await sandboxes.resume(old, thinkingLease(newId.session(), 60_000))
       const isChange = what.startsWith("a change")
       if (!isChange) {
         await outdate(old)

@@ -5,20 +5,21 @@ import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Serially } from "../../host/serial.ts"
 import { timeoutSignal } from "../../host/timeout-signal.ts"
+import { decideRequest, type RequestAnswer, type SandboxThere } from "../deciding/decide-request.ts"
 import { undrain } from "../deciding/undrain.ts"
 import { isBootOver } from "../keeping/boot-summary.ts"
+import type { DesiredConfig, DesiredConfigs } from "../making/desired-configs.ts"
 import type { NewRow } from "../making/make.ts"
-import type { Wants } from "../making/wanted.ts"
 import type { Decisions } from "../state/decisions.ts"
 import type { Departures } from "../state/departures.ts"
-import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
+import { isCurrentPhase } from "../state/phases.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 import type { Transients } from "../state/transients.ts"
 import { unknownWorkspace } from "../state/unknown.ts"
+import type { Workspace } from "../state/workspace.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Leases } from "../use/leases.ts"
-
-/** After this many failed boots of one config in a row, no other is tried until somebody asks for it. */
-export const MAX_FAILED_BOOTS = 3
 
 /**
  * How long a request waits for the users of a stale sandbox. Then it fails with their names, and the caller may ask
@@ -33,7 +34,7 @@ export interface EnsureParts {
   readonly rows: Rows
   readonly leases: Leases
   readonly workspaces: Workspaces
-  readonly wants: Wants
+  readonly desiredConfigs: DesiredConfigs
   /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
   readonly isBooting: (sandbox: SandboxId) => boolean
@@ -77,91 +78,142 @@ export interface Ensured {
 export type Ensure = (slug: Slug, options: EnsureOptions, signal: AbortSignal) => Promise<Ensured>
 
 export const openEnsure = (parts: EnsureParts): Ensure => {
-  const { rows, leases, workspaces, wants, serially } = parts
+  const ensuring = new Ensuring(parts)
+  return (slug, options, signal) => ensuring.ensure(slug, options, signal)
+}
+
+/** The sandbox that a request got, or the one whose end it waits for. */
+type Step = Ensured | { readonly waitFor: SandboxRow }
+
+/** Executes the answers of `decideRequest`, until a request has its sandbox or is refused. */
+class Ensuring {
+  readonly #parts: EnsureParts
   /** The waiting requests of each workspace: when one of them gets its sandbox, the others look again. */
-  const waiting = new Map<Slug, AbortController>()
-  const found = (slug: Slug): void => {
-    waiting.get(slug)?.abort()
-    waiting.delete(slug)
+  readonly #waiting = new Map<Slug, AbortController>()
+
+  constructor(parts: EnsureParts) {
+    this.#parts = parts
   }
 
-  /** The sandbox that there is now, or the one to wait for. */
-  const step = async (
-    slug: Slug,
-    { mode, isRequested, retry = false, waitMs }: EnsureOptions,
-    signal: AbortSignal,
-  ): Promise<Ensured | { readonly waitFor: SandboxRow }> => {
-    const workspace = await workspaces.get(slug)
-    if (workspace === undefined) throw unknownWorkspace(slug)
-    const { spec, isBooted, failed } = workspace
-    const wanted = await wants.of(spec, { signal, isTold: waitMs !== undefined })
-    const all = await rows.ofWorkspace(slug)
-    const there = all.find(isCurrent) ?? all[0]
-    if (there !== undefined) {
-      const isSame = there.configHash === wanted.hash
-      const isFailed = there.phase === "failed"
-      if (isSame && isFailed && !retry) throw bootFailed(there, failed?.why)
-      const isRight = isSame && !isFailed && !hasFailed(parts.bootOf(there.id))
-      // A draining sandbox whose config is wanted again becomes current again.
-      if (isRight && (isCurrent(there) || (await undrain(parts, there.id))))
-        return { sandbox: there.id, made: false }
-      if (isSame && (isFailed || isCurrent(there))) {
-        // A lease that yields gives way to a request.
-        const begin = isRequested ? rows.beginStopUnlessUsed : rows.beginStop
-        await begin(there.id, { cause: "stale", reason: "its boot had failed" })
-      }
-      // Leases that yield give way to a successor that a person asks for.
-      if (!isSame && isRequested) parts.transients.change(there.id, { isSuccessorAsked: true })
-      parts.wake(there.id)
-      return { waitFor: there }
-    }
-    if (!isRequested && failed?.hash === wanted.hash && failed.boots >= MAX_FAILED_BOOTS)
-      throw failing(slug, failed)
-    await parts.admit()
-    const sandbox = newId.sandbox()
-    const made = { sandbox, spec, wanted, mode: isBooted ? ("restore" as const) : mode }
-    await parts.make(made, signal)
-    return { sandbox, made: true }
-  }
-
-  return async (slug: Slug, options: EnsureOptions, signal: AbortSignal): Promise<Ensured> => {
-    const { waitMs = MAX_DRAIN_WAIT_MS } = options
+  async ensure(slug: Slug, options: EnsureOptions, signal: AbortSignal): Promise<Ensured> {
+    const { rows, serially, settle } = this.#parts
     let patience: AbortSignal | undefined
     for (;;) {
       const current = (await rows.ofWorkspace(slug)).find(isCurrent)
-      if (current !== undefined) await parts.settle(current.id)
-      const ensured = await serially(slug, () => step(slug, options, signal))
-      if (!("waitFor" in ensured)) {
-        found(slug)
-        return ensured
+      if (current !== undefined) await settle(current.id)
+      const step = await serially(slug, () => this.#step(slug, options, signal))
+      if (!("waitFor" in step)) {
+        this.#wakeOthers(slug)
+        return step
       }
-      const { waitFor } = ensured
-      patience ??= AbortSignal.any([signal, timeoutSignal(waitMs)])
-      const others = waiting.get(slug) ?? new AbortController()
-      waiting.set(slug, others)
-      const aWhile = AbortSignal.any([...[patience, others.signal, timeoutSignal(LOOK_AGAIN_MS)]])
-      try {
-        await parts.departures.of(waitFor.id, aWhile)
-      } catch (thrown) {
-        if (patience.aborted) {
-          const held = await leases.of(waitFor.id)
-          throw draining(slug, waitFor, held, parts.decisions.failureOf(waitFor.id))
-        }
-        if (!aWhile.aborted) throw thrown
-      }
+      patience ??= AbortSignal.any([signal, timeoutSignal(options.waitMs ?? MAX_DRAIN_WAIT_MS)])
+      await this.#waitFor(slug, step.waitFor, patience)
     }
   }
+
+  /** Decides anew from what there is now, and executes the answer. */
+  async #step(slug: Slug, options: EnsureOptions, signal: AbortSignal): Promise<Step> {
+    const { rows, workspaces, desiredConfigs, bootOf } = this.#parts
+    const { isRequested, retry = false, waitMs } = options
+    const workspace = await workspaces.get(slug)
+    if (workspace === undefined) throw unknownWorkspace(slug)
+    const isTold = waitMs !== undefined
+    const desired = await desiredConfigs.of(workspace.spec, { signal, isTold })
+    const all = await rows.ofWorkspace(slug)
+    const row = all.find(isCurrent) ?? all[0]
+    const answer = decideRequest({
+      there: row && thereOf(row, bootOf(row.id)),
+      desiredHash: desired.hash,
+      failed: workspace.failed,
+      isRequested,
+      retry,
+    })
+    if (row !== undefined) return await this.#withThere(answer, row, workspace)
+    if (answer.kind === "refuse-failing") throw failing(slug, workspace.failed)
+    return await this.#make({ workspace, desired, mode: options.mode }, signal)
+  }
+
+  /** Executes the answer to a request whose workspace has a sandbox. */
+  async #withThere(
+    answer: RequestAnswer,
+    row: SandboxRow,
+    { failed }: Pick<Workspace, "failed">,
+  ): Promise<Step> {
+    const { rows, transients, wake } = this.#parts
+    switch (answer.kind) {
+      case "use":
+        return { sandbox: row.id, made: false }
+      case "refuse-failed-boot":
+        throw bootFailed(row, failed?.why)
+      case "undrain":
+        if (await undrain(this.#parts, row.id)) return { sandbox: row.id, made: false }
+        break
+      case "replace": {
+        const begin = answer.givesWay ? rows.beginStopUnlessUsed : rows.beginStop
+        await begin(row.id, { cause: "stale", reason: answer.reason })
+        break
+      }
+      case "wait":
+        if (answer.asksSuccessor) transients.change(row.id, { isSuccessorAsked: true })
+    }
+    wake(row.id)
+    return { waitFor: row }
+  }
+
+  async #make(
+    { workspace, desired, mode }: { workspace: Workspace; desired: DesiredConfig; mode: BootMode },
+    signal: AbortSignal,
+  ): Promise<Ensured> {
+    const { admit, make } = this.#parts
+    await admit()
+    const sandbox = newId.sandbox()
+    const { spec, isBooted } = workspace
+    await make({ sandbox, spec, desired, mode: isBooted ? "restore" : mode }, signal)
+    return { sandbox, made: true }
+  }
+
+  /** Waits until the sandbox is gone, another request has its sandbox, or some time is over. */
+  async #waitFor(slug: Slug, row: SandboxRow, patience: AbortSignal): Promise<void> {
+    const { departures, leases, decisions } = this.#parts
+    const others = this.#waiting.get(slug) ?? new AbortController()
+    this.#waiting.set(slug, others)
+    const lookAgain = timeoutSignal(LOOK_AGAIN_MS)
+    const aWhile = AbortSignal.any([patience, others.signal, lookAgain])
+    try {
+      await departures.of(row.id, aWhile)
+    } catch (thrown) {
+      if (patience.aborted)
+        throw draining(slug, row, await leases.of(row.id), decisions.failureOf(row.id))
+      if (!aWhile.aborted) throw thrown
+    }
+  }
+
+  #wakeOthers(slug: Slug): void {
+    this.#waiting.get(slug)?.abort()
+    this.#waiting.delete(slug)
+  }
 }
+
+const thereOf = (
+  { phase, configHash }: SandboxRow,
+  boot: BootSummary | undefined,
+): SandboxThere => ({
+  phase: phase as SandboxThere["phase"],
+  configHash,
+  hasBootFailed: hasFailed(boot),
+})
 
 const hasFailed = (boot: BootSummary | undefined): boolean =>
   boot !== undefined && isBootOver(boot) && boot.readyAtMs === null
 
 const isCurrent = ({ phase }: SandboxRow): boolean => isCurrentPhase(phase)
 
-const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): BerthError =>
-  new BerthError("workspace.failing", `the last ${boots} boots of ${slug} failed: ${why}`, {
+const failing = (slug: Slug, failed: Workspace["failed"]): BerthError => {
+  const { boots, why } = failed ?? { boots: 0, why: "not said why" }
+  return new BerthError("workspace.failing", `the last ${boots} boots of ${slug} failed: ${why}`, {
     details: { workspace: slug, boots },
   })
+}
 
 export const bootFailed = ({ id: sandbox, workspace }: SandboxRow, reason = "not said why") =>
   new BerthError("boot.failed", `the boot of ${workspace} failed: ${reason}`, {

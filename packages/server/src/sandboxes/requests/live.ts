@@ -3,13 +3,15 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { LeaseSource } from "@berth/protocol/lease"
 import type { Backend, EngineState } from "../../backends/backend.ts"
 import type { Bridges } from "../keeping/bridges.ts"
-import type { Kept } from "../keeping/kept.ts"
-import { type Keeping, linkOf } from "../keeping/open.ts"
+import type { SandboxConnection } from "../keeping/connection.ts"
+import { type Keeping, sharedDirectoryOf } from "../keeping/open.ts"
 import type { State } from "../state/open.ts"
 import { unknownSandbox } from "../state/unknown.ts"
 import type { Leases } from "../use/leases.ts"
 
-export interface LiveParts extends Pick<Keeping, "keepers">, Pick<State, "links" | "departures"> {
+export interface LiveParts
+  extends Pick<Keeping, "connections">,
+    Pick<State, "sharedDirectories" | "departures"> {
   readonly backend: Pick<Backend, "inspect">
   readonly bridges: Pick<Bridges, "put">
   readonly leases: Pick<Leases, "by" | "release">
@@ -19,7 +21,7 @@ export interface LiveParts extends Pick<Keeping, "keepers">, Pick<State, "links"
 /** The sandboxes that run, as the sessions in them see them. */
 export interface Live {
   /** The connection to a sandbox. Fails where there is none. */
-  kept(sandbox: SandboxId): Kept
+  kept(sandbox: SandboxId): SandboxConnection
   /** Resolves when the sandbox is ready or never will be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** Writes a file into the sandbox, for its user. */
@@ -38,10 +40,10 @@ export interface Live {
 }
 
 export const openLive = (parts: LiveParts): Live => {
-  const { keepers, backend, bridges, leases, departures, wake } = parts
+  const { connections, backend, bridges, leases, departures, wake } = parts
 
-  const kept = (sandbox: SandboxId): Kept => {
-    const found = keepers.get(sandbox)
+  const kept = (sandbox: SandboxId): SandboxConnection => {
+    const found = connections.get(sandbox)
     if (found !== undefined) return found
     throw unknownSandbox(sandbox)
   }
@@ -67,7 +69,12 @@ export const openLive = (parts: LiveParts): Live => {
     putFile: async (sandbox, path, content, signal) => {
       const query = new URLSearchParams({ path, parents: "true" })
       const body = Readable.from([content])
-      await bridges.put(await linkOf(parts, sandbox), `/files/content?${query}`, body, signal)
+      await bridges.put(
+        await sharedDirectoryOf(parts, sandbox),
+        `/files/content?${query}`,
+        body,
+        signal,
+      )
     },
 
     stateOf: async (sandbox) => {

@@ -2,7 +2,8 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { NamedSandbox } from "@berth/protocol/sandboxes"
 import type { Backend } from "../../backends/backend.ts"
-import type { Rows, SandboxRow } from "../state/rows.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 
 export interface NamesParts {
   readonly rows: Pick<Rows, "named" | "current">

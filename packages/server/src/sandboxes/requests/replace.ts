@@ -1,5 +1,5 @@
 import type { Logger } from "../../logging/logger.ts"
-import type { SandboxRow } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
 import type { Ensure } from "./ensure.ts"
 
 export interface ReplaceParts {

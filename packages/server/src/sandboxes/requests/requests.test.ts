@@ -6,7 +6,7 @@ import { MemoryBackend } from "../testing/memory-backend.ts"
 import { openMemoryHost } from "../testing/memory-host.ts"
 import { storeOfFile } from "../testing/store.ts"
 import { OLD_CONFIG, POLICY } from "../testing/world.ts"
-import { thinkingClaim } from "./session-claims.ts"
+import { thinkingLease } from "./session-leases.ts"
 
 const { signal } = new AbortController()
 const store = storeOfFile()
@@ -52,7 +52,7 @@ it("stops a stale sandbox that a session keeps when a person asks, and makes no 
   onTestFinished(() => sandboxes.close())
   const slug = Slug.parse("kept")
   const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
-  await sandboxes.resume(sandbox, thinkingClaim(newId.session(), 60_000))
+  await sandboxes.resume(sandbox, thinkingLease(newId.session(), 60_000))
   // Berth has been upgraded since. The workspace has not changed.
   await store.db
     .updateTable("sandboxes")

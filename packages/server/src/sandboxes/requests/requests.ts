@@ -10,13 +10,14 @@ import type { Workers } from "../deciding/workers.ts"
 import type { WorkspaceFiles } from "../files/files.ts"
 import { removeCaches } from "../making/caches/remove.ts"
 import type { FailPoint } from "../state/fail-point.ts"
-import type { Links } from "../state/links.ts"
 import type { Records } from "../state/records.ts"
-import type { Rows, SandboxRow } from "../state/rows.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
+import type { SharedDirectories } from "../state/shared-directories.ts"
 import { detached, unknownSandbox, unknownWorkspace } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Leases } from "../use/leases.ts"
-import type { Uses } from "./use.ts"
+import type { SandboxUse } from "./use.ts"
 
 export interface RequestsParts {
   readonly backend: Pick<Backend, "inspect" | "listCaches" | "removeCache">
@@ -28,10 +29,10 @@ export interface RequestsParts {
   readonly leases: Leases
   readonly workers: Workers
   readonly files: WorkspaceFiles
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   /** The boot of a sandbox, also of one that has ended; null: not known. */
   readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
-  readonly lease: Uses["lease"]
+  readonly lease: SandboxUse["lease"]
   /** Closes the sessions of a workspace whose files are about to be removed. */
   readonly closeSessions: (workspace: Slug) => Promise<void>
   readonly at: FailPoint
@@ -50,7 +51,7 @@ export interface Requests {
   hold(sandbox: SandboxId, hold: HoldSandbox, signal: AbortSignal): Promise<Lease>
   release(sandbox: SandboxId, lease: LeaseId): Promise<void>
   /** Gives the files of a quarantined sandbox back to its workspace: the next use starts it again. */
-  adoptQuarantined(sandbox: SandboxId): Promise<void>
+  recover(sandbox: SandboxId): Promise<void>
   /**
    * Stops a sandbox and keeps its files: the next use starts it again. Refused while somebody uses it, unless forced.
    */
@@ -80,8 +81,8 @@ class PeoplesRequests implements Requests {
   async hold(...[asked, { holder, forMs }, signal]: Parameters<Requests["hold"]>): Promise<Lease> {
     const { lease: take, workers, leases } = this.#parts
     const time = forMs !== undefined && { ttlMs: forMs }
-    const claim = { kind: "hold", source: "person", holder, ...time } as const
-    const { sandbox, lease } = await take(asked, claim, signal)
+    const request = { kind: "hold", source: "person", holder, ...time } as const
+    const { sandbox, lease } = await take(asked, request, signal)
     // A paused sandbox is in use now, too.
     workers.wake(sandbox)
     const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
@@ -99,7 +100,7 @@ class PeoplesRequests implements Requests {
     await leases.release(lease)
   }
 
-  async adoptQuarantined(sandbox: SandboxId): Promise<void> {
+  async recover(sandbox: SandboxId): Promise<void> {
     const { rows } = this.#parts
     const row = await this.#find(sandbox)
     if (row.phase !== "quarantined") throw notQuarantined(row)
@@ -211,7 +212,7 @@ class PeoplesRequests implements Requests {
    * Removes a workspace, its row last: what a crash leaves can be removed again, and boots anew if it is used instead.
    */
   async #removeFiles(workspace: Slug): Promise<void> {
-    const { closeSessions, workspaces, files, backend, rows, links, at } = this.#parts
+    const { closeSessions, workspaces, files, backend, rows, sharedDirectories, at } = this.#parts
     await closeSessions(workspace)
     await at("removal.closed")
     await workspaces.unbooted(workspace)
@@ -219,8 +220,8 @@ class PeoplesRequests implements Requests {
     await files.remove(workspace)
     await at("removal.files")
     await removeCaches(backend, workspace)
-    for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
-    await at("removal.links")
+    for (const gone of await rows.goneOf(workspace)) await sharedDirectories.remove(gone)
+    await at("removal.shared")
     await workspaces.remove(workspace)
   }
 

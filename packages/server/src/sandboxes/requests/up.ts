@@ -1,5 +1,6 @@
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import { isCurrentPhase, type Rows } from "../state/rows.ts"
+import { isCurrentPhase } from "../state/phases.ts"
+import type { Rows } from "../state/rows.ts"
 import type { Idle } from "../use/idle.ts"
 import type { Describe, DescribeOptions } from "./describe.ts"
 import type { Ensure, Ensured, EnsureOptions } from "./ensure.ts"

@@ -10,8 +10,8 @@ import { type MemoryHost, openMemoryHost } from "../testing/memory-host.ts"
 import { storeOfFile } from "../testing/store.ts"
 import { POLICY } from "../testing/world.ts"
 import type { Leases } from "../use/leases.ts"
-import { watchedClaim } from "./session-claims.ts"
-import { openUses, type UseParts } from "./use.ts"
+import { watchedLease } from "./session-leases.ts"
+import { openSandboxUse, type UseParts } from "./use.ts"
 
 const { signal } = new AbortController()
 const store = storeOfFile()
@@ -63,7 +63,7 @@ it("does not begin an ended use again by a late renewal", async () => {
   const { sandboxes, use } = await open("late", async () => {})
   const { sandbox, end } = await use()
   await end()
-  const watched = await sandboxes.resume(sandbox, watchedClaim(newId.session()))
+  const watched = await sandboxes.resume(sandbox, watchedLease(newId.session()))
   await watched.end()
   watched.renew()
   // Written after anything that the renewal could have begun.
@@ -80,22 +80,22 @@ it("[R3.4] refuses a sandbox that ended without an event to a prompt that would 
 
 it("[R3.3] asks a sandbox what runs in it as soon as it is reached again", async () => {
   const inside = new Inside()
-  let link: BridgeCall["onState"] = () => {}
+  let onState: BridgeCall["onState"] = () => {}
   const { sandboxes, use } = await open(
     "again",
     (_, state) => {
-      link = state
+      onState = state
     },
     () => inside,
   )
   const { leave } = await use()
   inside.silence()
   await leave()
-  link({ kind: "down" })
+  onState({ kind: "down" })
   await sandboxes.reconcile({ dryRun: false })
   const before = inside.asked
   inside.silence(false)
-  link({ kind: "up" })
+  onState({ kind: "up" })
   await expect.poll(() => inside.asked).toBeGreaterThan(before)
 })
 
@@ -107,7 +107,7 @@ it("[R1.6] keeps the lease of a use that is resumed while its sandbox is halted"
     acquire: async () => newId.lease(),
     release: async (lease) => void released.push(lease),
   } as Partial<Leases> as Leases
-  const uses = openUses({ leases, held: () => "no room" } as Partial<UseParts> as UseParts)
+  const uses = openSandboxUse({ leases, held: () => "no room" } as Partial<UseParts> as UseParts)
   const resume = (subject: string) =>
     uses.resume(newId.sandbox(), { ...claim, source: "prompt", subject })
   await expect(resume("prm-1")).rejects.toMatchObject({ code: "sandbox.halted" })

@@ -8,13 +8,13 @@ import type { Workers } from "../deciding/workers.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import { type DialAhead, type Dialed, dialAhead } from "../keeping/dial-ahead.ts"
 import { halted } from "../state/halted.ts"
-import type { SandboxLink } from "../state/links.ts"
 import type { Rows } from "../state/rows.ts"
+import type { SharedDirectory } from "../state/shared-directories.ts"
 import type { Transients } from "../state/transients.ts"
 import { detached, unknownSandbox } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
-import type { LeaseRequest, Leases } from "../use/leases.ts"
-import type { Lives } from "../use/lives.ts"
+import type { Activities } from "../use/activities.ts"
+import type { Leases, NewLease } from "../use/leases.ts"
 import { bootFailed, type Ensure, type Ensured } from "./ensure.ts"
 
 /** A use of a sandbox. The sandbox is not taken away until the use ends. */
@@ -31,29 +31,32 @@ export interface Use {
   end(): Promise<void>
 }
 
-/** A claim on a sandbox. Claims of a call end with the server; others survive a restart, until ended. */
-export type Claim = Omit<LeaseRequest, "sandbox">
+/**
+ * The lease that a caller wants on a sandbox. Leases of calls end with the server; others survive a restart, until they
+ * are ended.
+ */
+export type LeaseRequest = Omit<NewLease, "sandbox">
 
 /** The ways to use a sandbox. */
-export interface Uses {
+export interface SandboxUse {
   /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
-  use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
+  use(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
   /**
    * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
    * with the sandbox whose boot is waited for.
    */
   useOf(
     workspace: Slug,
-    claim: Claim,
+    request: LeaseRequest,
     signal: AbortSignal,
     onBooting?: (sandbox: SandboxId) => void,
   ): Promise<Use>
   /** The same for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
-  useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
+  useOnly(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
   /** Takes the lease alone, on the sandbox or its successor: the holder calls nothing in it. */
-  lease(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Leased>
+  lease(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Leased>
   /** Resumes a use that outlived a server. Fails where that sandbox is not to be used any more. */
-  resume(sandbox: SandboxId, claim: Claim): Promise<Use>
+  resume(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
 }
 
 export interface UseParts {
@@ -62,13 +65,13 @@ export interface UseParts {
   readonly rows: Rows
   readonly workspaces: Workspaces
   readonly leases: Leases
-  readonly lives: Lives
+  readonly activities: Activities
   readonly workers: Workers
   readonly ensure: Ensure
   readonly transients: Pick<Transients, "get">
   /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
-  readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
+  readonly sharedDirectoryOf: (sandbox: SandboxId) => Promise<SharedDirectory>
   readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
   readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
 }
@@ -80,76 +83,32 @@ const UNTOLD_MS = 1_000
 const DIAL_MS = 5_000
 const DIAL_PAUSE_MS = 20
 
-export const openUses = (parts: UseParts): Uses => {
-  const { leases, lives, workers, transients, ensure } = parts
-
-  const begin = async (
-    { sandbox, lease: first }: Leased,
-    claim: Claim,
-    { ahead, isFound = false }: { readonly ahead?: DialAhead; readonly isFound?: boolean } = {},
-  ): Promise<Use> => {
-    let lease = first
-    let renewing: Promise<void> | undefined
-    let isOver = false
-    const end = async () => {
-      isOver = true
-      ahead?.drop()
-      await renewing
-      await leases.release(lease)
-    }
-    try {
-      const reason = parts.held(sandbox)
-      if (reason !== undefined) throw halted(sandbox, reason)
-      if (transients.get(sandbox).isFrozen) await thaw(workers, sandbox)
-    } catch (thrown) {
-      // A lease that was there before belongs to a use that goes on, and may be resumed later.
-      if (!isFound) await end()
-      throw thrown
-    }
-    const again = async () => {
-      lease = await leases.acquire({ ...claim, sandbox })
-    }
-    return {
-      sandbox,
-      dial: async (until) => (await ahead?.take()) ?? (await dial(parts, sandbox, until)),
-      renew: () => {
-        // Refused where the sandbox has been given up meanwhile: the connection ends with it.
-        if (isOver || claim.ttlMs === undefined || leases.renew(lease)) return
-        renewing ??= again()
-          .catch(() => {})
-          .finally(() => {
-            renewing = undefined
-          })
-      },
-      leave: () => lives.look(sandbox),
-      end,
-    }
-  }
-
+export const openSandboxUse = (parts: UseParts): SandboxUse => {
+  const { leases, workers, ensure } = parts
   return {
-    use: async (sandbox, claim, signal) => {
+    use: async (sandbox, request, signal) => {
       // The connection is made while the lease is being written: one less thing to wait for before every command.
       const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
       try {
-        const taken = await acquire(parts, sandbox, claim, signal)
+        const taken = await acquire(parts, sandbox, request, signal)
         if (taken.sandbox !== sandbox) ahead.drop()
-        return await begin(taken, claim, { ahead })
+        return await begin(parts, { taken, request, ahead })
       } catch (thrown) {
         ahead.drop()
         throw thrown
       }
     },
 
-    useOf: async (workspace, claim, signal, onBooting) => {
+    useOf: async (workspace, request, signal, onBooting) => {
       const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
       const { sandbox } = await ensure(workspace, options, signal)
-      const use = await begin(await acquire(parts, sandbox, claim, signal), claim)
+      const use = await begin(parts, {
+        taken: await acquire(parts, sandbox, request, signal),
+        request,
+      })
       try {
         onBooting?.(use.sandbox)
-        await parts.booted(use.sandbox, signal)
-        signal.throwIfAborted()
-        const boot = parts.bootOf(use.sandbox)
-        if (boot === undefined || boot.readyAtMs === null) throw notReady(use.sandbox, boot)
+        await requireReady(parts, use.sandbox, signal)
         return use
       } catch (thrown) {
         await use.end()
@@ -157,24 +116,116 @@ export const openUses = (parts: UseParts): Uses => {
       }
     },
 
-    useOnly: async (sandbox, claim) => {
+    useOnly: async (sandbox, request) => {
       // Finds out first if the sandbox has just ended.
       await workers.settle(sandbox)
-      const lease = await leases.acquire({ ...claim, sandbox })
-      return await begin({ sandbox, lease }, claim)
+      const lease = await leases.acquire({ ...request, sandbox })
+      return await begin(parts, { taken: { sandbox, lease }, request })
     },
 
-    lease: (sandbox, claim, signal) => acquire(parts, sandbox, claim, signal),
+    lease: (sandbox, request, signal) => acquire(parts, sandbox, request, signal),
 
-    resume: async (sandbox, claim) => {
+    resume: async (sandbox, request) => {
       const isSame = ({ source, subject }: Pick<Lease, "source" | "subject">) =>
-        source === claim.source && subject === (claim.subject ?? null)
+        source === request.source && subject === (request.subject ?? null)
       const found = (await leases.of(sandbox)).find(isSame)?.id
-      if (found !== undefined && claim.ttlMs !== undefined) await leases.retime(found, claim.ttlMs)
-      const lease = found ?? (await leases.acquire({ ...claim, sandbox }))
-      return await begin({ sandbox, lease }, claim, { isFound: found !== undefined })
+      if (found !== undefined && request.ttlMs !== undefined)
+        await leases.retime(found, request.ttlMs)
+      const lease = found ?? (await leases.acquire({ ...request, sandbox }))
+      return await begin(parts, {
+        taken: { sandbox, lease },
+        request,
+        isFound: found !== undefined,
+      })
     },
   }
+}
+
+interface UseStart {
+  readonly taken: Leased
+  readonly request: LeaseRequest
+  /** The connection that was begun beside the lease. */
+  readonly ahead?: DialAhead
+  /** The lease was there before: it belongs to a use that goes on. */
+  readonly isFound?: boolean
+}
+
+/** Begins a use: the sandbox is resumed if it is paused. Fails if it is halted. */
+const begin = async (parts: UseParts, start: UseStart): Promise<Use> => {
+  const { sandbox } = start.taken
+  const use = new LeasedUse(parts, start)
+  try {
+    const reason = parts.held(sandbox)
+    if (reason !== undefined) throw halted(sandbox, reason)
+    if (parts.transients.get(sandbox).isFrozen) await thaw(parts.workers, sandbox)
+    return use
+  } catch (thrown) {
+    // A lease that was there before belongs to a use that goes on, and may be resumed later.
+    if (start.isFound !== true) await use.end()
+    throw thrown
+  }
+}
+
+/** A use by one lease, which is taken again where it has run out. */
+class LeasedUse implements Use {
+  readonly sandbox: SandboxId
+  readonly #parts: UseParts
+  readonly #request: LeaseRequest
+  readonly #ahead: DialAhead | undefined
+  #lease: LeaseId
+  #renewing: Promise<void> | undefined
+  #isOver = false
+
+  constructor(parts: UseParts, { taken, request, ahead }: UseStart) {
+    this.#parts = parts
+    this.#request = request
+    this.#ahead = ahead
+    this.sandbox = taken.sandbox
+    this.#lease = taken.lease
+  }
+
+  async dial(until: AbortSignal): Promise<Dialed> {
+    return (await this.#ahead?.take()) ?? (await dial(this.#parts, this.sandbox, until))
+  }
+
+  renew(): void {
+    if (this.#isOver || this.#request.ttlMs === undefined) return
+    if (this.#parts.leases.renew(this.#lease)) return
+    // Refused where the sandbox has been given up meanwhile: the connection ends with it.
+    this.#renewing ??= this.#acquireAgain()
+      .catch(() => {})
+      .finally(() => {
+        this.#renewing = undefined
+      })
+  }
+
+  leave(): Promise<void> {
+    return this.#parts.activities.refresh(this.sandbox)
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true
+    this.#ahead?.drop()
+    await this.#renewing
+    await this.#parts.leases.release(this.#lease)
+  }
+
+  async #acquireAgain(): Promise<void> {
+    const { leases } = this.#parts
+    this.#lease = await leases.acquire({ ...this.#request, sandbox: this.sandbox })
+  }
+}
+
+/** Waits for the boot of a sandbox. Throws if it is not ready then. */
+const requireReady = async (
+  { booted, bootOf }: UseParts,
+  sandbox: SandboxId,
+  signal: AbortSignal,
+): Promise<void> => {
+  await booted(sandbox, signal)
+  signal.throwIfAborted()
+  const boot = bootOf(sandbox)
+  if (boot === undefined || boot.readyAtMs === null) throw notReady(sandbox, boot)
 }
 
 export interface Leased {
@@ -185,13 +236,13 @@ export interface Leased {
 const acquire = async (
   parts: UseParts,
   sandbox: SandboxId,
-  claim: Claim,
+  request: LeaseRequest,
   signal: AbortSignal,
 ): Promise<Leased> => {
   let next: Ensured = { sandbox, made: false }
   for (;;) {
     try {
-      const lease = await parts.leases.acquire({ ...claim, sandbox: next.sandbox })
+      const lease = await parts.leases.acquire({ ...request, sandbox: next.sandbox })
       return { sandbox: next.sandbox, lease }
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown
@@ -235,12 +286,12 @@ const thaw = async (workers: Workers, sandbox: SandboxId): Promise<void> => {
 }
 
 const dialOnce = async (
-  { bridges, linkOf }: UseParts,
+  { bridges, sharedDirectoryOf }: UseParts,
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<Dialed> => {
-  const link = await linkOf(sandbox)
-  return { socket: await bridges.dial(link, signal), token: link.token }
+  const shared = await sharedDirectoryOf(sandbox)
+  return { socket: await bridges.dial(shared, signal), token: shared.token }
 }
 
 const dial = async (parts: UseParts, sandbox: SandboxId, signal: AbortSignal): Promise<Dialed> => {

@@ -1,14 +1,16 @@
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { type Lease, usesAmong } from "@berth/protocol/lease"
-import type { SandboxPhase } from "@berth/protocol/sandbox"
+import type { SandboxIdentity, SandboxPhase } from "@berth/protocol/sandbox"
 import type { BootSummary, DecisionView, SandboxView, SandboxWhy } from "@berth/protocol/sandboxes"
 import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
 import { summaryOf } from "../keeping/boot-summary.ts"
 import type { Bridges } from "../keeping/bridges.ts"
-import type { Keepers } from "../keeping/keepers.ts"
+import type { Connections } from "../keeping/connections.ts"
 import type { Decisions } from "../state/decisions.ts"
-import type { FoundLinks } from "../state/links.ts"
-import { type Rows, type SandboxRow, USABLE_PHASES } from "../state/rows.ts"
+import { USABLE_PHASES } from "../state/phases.ts"
+import type { Rows } from "../state/rows.ts"
+import type { SandboxRow } from "../state/sandbox-row.ts"
+import type { FoundSharedDirectories } from "../state/shared-directories.ts"
 import { unknownSandbox } from "../state/unknown.ts"
 import type { Leases } from "../use/leases.ts"
 
@@ -18,8 +20,8 @@ export interface ViewsParts {
   readonly rows: Rows
   readonly leases: Leases
   readonly decisions: Decisions
-  readonly keepers: Keepers
-  readonly links: FoundLinks
+  readonly connections: Connections
+  readonly sharedDirectories: FoundSharedDirectories
   readonly bridges: Pick<Bridges, "trace">
   /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
@@ -33,24 +35,78 @@ export interface Views {
   why(sandbox: SandboxId): Promise<SandboxWhy>
 }
 
-export const openViews = (parts: ViewsParts): Views => {
-  const { backend, rows, leases, decisions, keepers, links, bridges } = parts
+export const openViews = (parts: ViewsParts): Views => new SandboxViews(parts)
 
-  const identityOf = ({ row, observed }: Found) => {
-    if (observed !== undefined) return observed.identity
-    const { id: sandbox, workspace, configHash } = row as SandboxRow
-    return { installation: parts.installation, workspace, sandbox, configHash }
+class SandboxViews implements Views {
+  readonly #parts: ViewsParts
+
+  constructor(parts: ViewsParts) {
+    this.#parts = parts
   }
 
-  const view = (found: Found, held: readonly Lease[], boot: BootSummary | undefined) => {
+  async list(signal: AbortSignal): Promise<SandboxView[]> {
+    const { rows, backend, leases } = this.#parts
+    const [known, found, held] = await Promise.all([
+      rows.listShown(),
+      backend.list({ signal }),
+      leases.all(),
+    ])
+    const observed = new Map(found.map((each) => [each.identity.sandbox, each]))
+    const isKnown = new Set(known.map(({ id }) => id))
+    const strangers = found.filter(({ identity }) => !isKnown.has(identity.sandbox))
+    const shown = known.map(async (row) =>
+      this.#view(
+        { row, observed: observed.get(row.id) },
+        held.get(row.id) ?? [],
+        await this.#listedBoot(row, signal),
+      ),
+    )
+    return [
+      ...(await Promise.all(shown)),
+      ...strangers.map((each) => this.#view({ row: undefined, observed: each }, [], undefined)),
+    ].sort((one, other) => (one.createdAt < other.createdAt ? -1 : 1))
+  }
+
+  async get(sandbox: SandboxId, signal: AbortSignal): Promise<SandboxView> {
+    const { rows, backend, leases } = this.#parts
+    const boot = await this.#readBoot(sandbox, signal)
+    const [row, observed, held] = await Promise.all([
+      rows.get(sandbox),
+      backend.inspect(sandbox, { signal }),
+      leases.of(sandbox),
+    ])
+    if (row === undefined && observed === undefined) throw unknownSandbox(sandbox)
+    return this.#view({ row, observed }, held, boot)
+  }
+
+  async why(sandbox: SandboxId): Promise<SandboxWhy> {
+    const { rows, backend, decisions, leases } = this.#parts
+    const [row, observed] = await Promise.all([rows.get(sandbox), backend.inspect(sandbox)])
+    const said = await decisions.of(sandbox)
+    if (row === undefined && observed === undefined && said.length === 0)
+      throw unknownSandbox(sandbox)
+    const halted = this.#parts.held(sandbox)
+    const held = await leases.of(sandbox)
+    return {
+      sandbox,
+      workspace: row?.workspace ?? observed?.identity.workspace ?? null,
+      phase: phaseOf({ row, observed }, halted),
+      ...(halted !== undefined && { halted }),
+      inUse: usesAmong(held).length > 0,
+      leases: held,
+      decisions: withHeld(said, halted),
+    }
+  }
+
+  #view(found: Found, held: readonly Lease[], boot: BootSummary | undefined): SandboxView {
     const { row, observed } = found
-    const identity = identityOf(found)
-    const reason = parts.held(identity.sandbox)
-    const hostPorts = keepers.get(identity.sandbox)?.hostPorts ?? []
+    const identity = this.#identityOf(found)
+    const halted = this.#parts.held(identity.sandbox)
+    const hostPorts = this.#parts.connections.get(identity.sandbox)?.hostPorts ?? []
     return {
       identity,
-      phase: phaseOf(found, reason),
-      ...(reason !== undefined && { halted: reason }),
+      phase: phaseOf(found, halted),
+      ...(halted !== undefined && { halted }),
       createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
       unheldLimits: [...(observed?.unheldLimits ?? [])],
       warnings: [...(row?.warnings ?? [])],
@@ -62,75 +118,32 @@ export const openViews = (parts: ViewsParts): Views => {
     }
   }
 
-  /**
-   * Reads the boot of a sandbox. If the sandbox does not answer, it is shown without; if it is gone, the trace that it
-   * left is read.
-   */
-  const readBoot = async (
-    sandbox: SandboxId,
-    signal: AbortSignal,
-  ): Promise<BootSummary | undefined> => {
-    const kept = keepers.get(sandbox)
-    if (kept !== undefined) {
-      if (kept.boot === undefined) await kept.readBoot(signal).catch(() => {})
-      return kept.boot
-    }
-    const link = await links.find(sandbox)
-    return link && (await bridges.trace(link, signal).then(summaryOf, () => undefined))
+  #identityOf({ row, observed }: Found): SandboxIdentity {
+    if (observed !== undefined) return observed.identity
+    const { installation } = this.#parts
+    const { id: sandbox, workspace, configHash } = row as SandboxRow
+    return { installation, workspace, sandbox, configHash }
   }
 
-  return {
-    list: async (signal) => {
-      const [known, found, held] = await Promise.all([
-        rows.listShown(),
-        backend.list({ signal }),
-        leases.all(),
-      ])
-      const observed = new Map(found.map((each) => [each.identity.sandbox, each]))
-      const isKnown = new Set(known.map(({ id }) => id))
-      const strangers = found.filter(({ identity }) => !isKnown.has(identity.sandbox))
-      const shown = known.map(async (row) =>
-        view(
-          { row, observed: observed.get(row.id) },
-          held.get(row.id) ?? [],
-          // Why a boot failed is shown after a restart, too.
-          row.phase === "failed" ? await readBoot(row.id, signal) : keepers.get(row.id)?.boot,
-        ),
-      )
-      return [
-        ...(await Promise.all(shown)),
-        ...strangers.map((each) => view({ row: undefined, observed: each }, [], undefined)),
-      ].sort((one, other) => (one.createdAt < other.createdAt ? -1 : 1))
-    },
+  /** The boot of a listed sandbox. A failed boot is read after a restart, too, so that its reason is shown. */
+  async #listedBoot({ id, phase }: SandboxRow, signal: AbortSignal) {
+    if (phase === "failed") return await this.#readBoot(id, signal)
+    return this.#parts.connections.get(id)?.boot
+  }
 
-    get: async (sandbox, signal) => {
-      const boot = await readBoot(sandbox, signal)
-      const [row, observed, held] = await Promise.all([
-        rows.get(sandbox),
-        backend.inspect(sandbox, { signal }),
-        leases.of(sandbox),
-      ])
-      if (row === undefined && observed === undefined) throw unknownSandbox(sandbox)
-      return view({ row, observed }, held, boot)
-    },
-
-    why: async (sandbox) => {
-      const [row, observed] = await Promise.all([rows.get(sandbox), backend.inspect(sandbox)])
-      const said = await decisions.of(sandbox)
-      if (row === undefined && observed === undefined && said.length === 0)
-        throw unknownSandbox(sandbox)
-      const reason = parts.held(sandbox)
-      const held = await leases.of(sandbox)
-      return {
-        sandbox,
-        workspace: row?.workspace ?? observed?.identity.workspace ?? null,
-        phase: phaseOf({ row, observed }, reason),
-        ...(reason !== undefined && { halted: reason }),
-        inUse: usesAmong(held).length > 0,
-        leases: held,
-        decisions: withHeld(said, reason),
-      }
-    },
+  /**
+   * Reads the boot of a sandbox. A sandbox that does not answer is shown without. The trace of a sandbox that is gone is
+   * read from its shared directory.
+   */
+  async #readBoot(sandbox: SandboxId, signal: AbortSignal): Promise<BootSummary | undefined> {
+    const { connections, sharedDirectories, bridges } = this.#parts
+    const connection = connections.get(sandbox)
+    if (connection !== undefined) {
+      if (connection.boot === undefined) await connection.readBoot(signal).catch(() => {})
+      return connection.boot
+    }
+    const shared = await sharedDirectories.find(sandbox)
+    return shared && (await bridges.trace(shared, signal).then(summaryOf, () => undefined))
   }
 }
 

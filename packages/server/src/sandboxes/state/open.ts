@@ -3,15 +3,15 @@ import type { Store } from "../../store/open.ts"
 import type { Clock } from "./clock.ts"
 import { type Decisions, openDecisions } from "./decisions.ts"
 import { Departures } from "./departures.ts"
-import type { Links } from "./links.ts"
 import type { Records } from "./records.ts"
 import { openRows, type Rows } from "./rows.ts"
+import type { SharedDirectories } from "./shared-directories.ts"
 import { Transients } from "./transients.ts"
 import { openWorkspaces, type Workspaces } from "./workspaces.ts"
 
 export interface StateParts {
   readonly store: Pick<Store, "db">
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   readonly records: Records
   readonly clock: Clock
   readonly log: Logger
@@ -24,7 +24,7 @@ export interface State {
   readonly decisions: Decisions
   readonly departures: Departures
   readonly transients: Transients
-  readonly links: Links
+  readonly sharedDirectories: SharedDirectories
   readonly records: Records
   readonly clock: Clock
 }
@@ -39,12 +39,15 @@ export const openState = (parts: StateParts): State => {
     decisions: openDecisions(db, clock),
     departures: new Departures(rows),
     transients: new Transients(),
-    links: {
-      ...parts.links,
+    sharedDirectories: {
+      ...parts.sharedDirectories,
       remove: async (sandbox) => {
-        const err = await parts.links.remove(sandbox)
+        const err = await parts.sharedDirectories.remove(sandbox)
         if (err !== undefined)
-          log.warn({ op: "link.remove", sandbox, err }, "the link of a sandbox cannot be removed")
+          log.warn(
+            { op: "shared.remove", sandbox, err },
+            "the shared directory of a sandbox cannot be removed",
+          )
         return err
       },
     },

@@ -1,4 +1,5 @@
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises"
+import { readFileSync } from "node:fs"
+import { mkdir, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { BootMode } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
@@ -10,7 +11,7 @@ const SandboxRecord = z.strictObject({ workspace: WorkspaceSpec, mode: BootMode 
 /** The facts that a server needs to go on with a sandbox after a restart. */
 export type SandboxRecord = z.infer<typeof SandboxRecord>
 
-/** The records of sandboxes. Each lies beside the sandbox's token: out of its reach, and removed with its link. */
+/** The records of sandboxes. Each lies beside the sandbox's token: out of its reach, and removed with its shared directory. */
 export interface Records {
   /** Writes the record, before the sandbox is made. */
   write(sandbox: SandboxId, record: SandboxRecord): Promise<void>
@@ -33,7 +34,8 @@ export const openRecords = (root: string): Records => ({
   },
   read: async (sandbox) => {
     const path = join(root, sandbox, RECORD_FILE)
-    const text = await readFile(path, "utf8").catch(absent)
+    // Read synchronously: the kernel has these few bytes, and the thread pool's turns would take ten times as long.
+    const text = readIfThere(path)
     if (text === undefined) return undefined
     try {
       return SandboxRecord.parse(JSON.parse(text))
@@ -44,6 +46,11 @@ export const openRecords = (root: string): Records => ({
   },
 })
 
-const absent = (thrown: NodeJS.ErrnoException): undefined => {
-  if (thrown.code !== "ENOENT") throw thrown
+const readIfThere = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, "utf8")
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown
+    return undefined
+  }
 }

@@ -1,6 +1,6 @@
 import type { Activity } from "@berth/protocol/activity"
 import { abortable } from "../../host/abortable.ts"
-import type { LivesParts } from "../use/lives.ts"
+import type { ActivitiesParts } from "../use/activities.ts"
 
 /** The answers of a supervisor, as the test wants them. */
 export class Inside {
@@ -29,7 +29,7 @@ export class Inside {
   }
 
   readonly answer = async (
-    change: Parameters<LivesParts["ask"]>[1],
+    change: Parameters<ActivitiesParts["query"]>[1],
     signal: AbortSignal,
   ): Promise<Activity> => {
     this.asked += 1

@@ -13,8 +13,8 @@ import type { Policy } from "../deciding/decide.ts"
 import type { BridgeCall, Bridges } from "../keeping/bridges.ts"
 import { openSandboxes, type Sandboxes } from "../sandboxes.ts"
 import type { Clock } from "../state/clock.ts"
-import type { Links, SandboxLink } from "../state/links.ts"
 import type { Records, SandboxRecord } from "../state/records.ts"
+import type { SharedDirectories, SharedDirectory } from "../state/shared-directories.ts"
 import type { Inside } from "./inside.ts"
 import type { MemoryBackend } from "./memory-backend.ts"
 
@@ -25,9 +25,9 @@ export interface MemoryHost {
   readonly policy: Policy
   /**
    * Runs each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details.
-   * `link` reports whether the sandbox is reached.
+   * `onState` reports whether the sandbox is reached.
    */
-  readonly boot?: (sandbox: SandboxId, link: BridgeCall["onState"]) => void | Promise<void>
+  readonly boot?: (sandbox: SandboxId, onState: BridgeCall["onState"]) => void | Promise<void>
   /** The contents of each sandbox. */
   readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
   readonly trace?: Bridges["trace"]
@@ -44,7 +44,7 @@ const log = await createLogger({
   destination: { write: () => {} },
 })
 
-/** Opens sandboxes on an engine, files and links in memory. */
+/** Opens sandboxes on an engine, files and shared directories in memory. */
 export const openMemoryHost = ({
   db,
   backend,
@@ -70,7 +70,7 @@ export const openMemoryHost = ({
     toolbox: (_agent, wait) => prepare(wait).then(() => toolbox),
     shortage: async () => undefined,
     layers: layers(),
-    links,
+    sharedDirectories,
     records,
     events: {
       take: async () => {},
@@ -129,17 +129,17 @@ const open = (
   }
 }
 
-/** The links of all servers: they are on disk and outlive a server. */
-const links: Links = (() => {
-  const all = new Map<SandboxId, SandboxLink>()
+/** The shared directories of all servers: they are on disk and outlive a server. */
+const sharedDirectories: SharedDirectories = (() => {
+  const all = new Map<SandboxId, SharedDirectory>()
   return {
     find: async (sandbox) => all.get(sandbox),
     list: async () => [...all.keys()],
     latest: async () => [...all.keys()].at(-1),
     make: async ({ sandbox }) => {
-      const link = { sandbox, directory: `/links/${sandbox}`, socket: "/socket", token: "token" }
-      all.set(sandbox, link)
-      return link
+      const shared = { sandbox, directory: `/shared/${sandbox}`, socket: "/socket", token: "token" }
+      all.set(sandbox, shared)
+      return shared
     },
     remove: async (sandbox) => {
       all.delete(sandbox)

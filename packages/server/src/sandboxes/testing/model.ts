@@ -1,18 +1,18 @@
 import type { Action, World } from "../deciding/decide.ts"
-import type { Life } from "../use/lives.ts"
+import type { KnownActivity } from "../use/activities.ts"
 import { NEW_CONFIG, type Truth } from "./world.ts"
 
 /** Applies an action to a world as it would change a real one, if nothing comes from outside. */
 export const apply = (world: World, action: Action, truth: Truth): World => {
-  const { known, state, life } = world
+  const { known, state, activity } = world
   switch (action.kind) {
     case "keep":
       return world
-    case "ask":
-      return { ...world, life: answer(life, truth) }
+    case "query":
+      return { ...world, activity: answer(activity, truth) }
     case "adopt": {
-      const uses = life.kind === "alive" ? ["exec of command 1"] : []
-      return { ...world, known: newRow("ready"), uses }
+      const users = activity.kind === "active" ? ["exec of command 1"] : []
+      return { ...world, known: newRow("ready"), users }
     }
     case "quarantine": {
       const isEnded = state === "running" || state === "paused"
@@ -26,11 +26,11 @@ export const apply = (world: World, action: Action, truth: Truth): World => {
     case "remove":
       return { ...world, state: undefined }
     case "bury":
-      return presumedDead({ ...inPhase(world, "stopping"), uses: [], keeps: [] })
+      return presumedDead({ ...inPhase(world, "stopping"), users: [], keptFor: [] })
     case "stop":
       // The store refuses a stop where somebody uses the sandbox, or keeps it and nobody asked.
-      if (world.uses.length > 0 || (world.keeps.length > 0 && !action.isAsked)) return world
-      return { ...inPhase(world, "stopping"), keeps: [] }
+      if (world.users.length > 0 || (world.keptFor.length > 0 && !action.isAsked)) return world
+      return { ...inPhase(world, "stopping"), keptFor: [] }
     case "drain":
       return inPhase(world, "draining")
     case "undrain":
@@ -42,29 +42,29 @@ export const apply = (world: World, action: Action, truth: Truth): World => {
 
 /** The same world later, if nobody does anything. */
 export const later = (world: World, ms: number): World => {
-  const { known, life } = world
+  const { known, activity } = world
   return {
     ...world,
     idleMs: world.idleMs + ms,
     known: known && { ...known, phaseMs: known.phaseMs + ms },
-    life:
-      life.kind === "silent"
-        ? { ...life, forMs: life.forMs + ms, askedMs: life.askedMs + ms }
-        : life,
+    activity:
+      activity.kind === "silent"
+        ? { ...activity, forMs: activity.forMs + ms, queriedMs: activity.queriedMs + ms }
+        : activity,
   }
 }
 
-const answer = (before: Life, truth: Truth): Life => {
-  if (truth === "alive") return { kind: "alive", what: "1 command" }
+const answer = (before: KnownActivity, truth: Truth): KnownActivity => {
+  if (truth === "active") return { kind: "active", what: "1 command" }
   if (truth === "none") return { kind: "none" }
-  return { kind: "silent", forMs: before.kind === "silent" ? before.forMs : 0, askedMs: 0 }
+  return { kind: "silent", forMs: before.kind === "silent" ? before.forMs : 0, queriedMs: 0 }
 }
 
 const newRow = (phase: "ready" | "quarantined"): World["known"] => ({
   phase,
   phaseMs: 0,
   configHash: NEW_CONFIG,
-  wantedHash: NEW_CONFIG,
+  desiredHash: NEW_CONFIG,
   isReplaced: false,
   isSuccessorAsked: false,
   isPresumedDead: false,

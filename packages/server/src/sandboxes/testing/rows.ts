@@ -1,6 +1,7 @@
 import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import type { StoredPhase } from "../../store/database.ts"
-import type { NewSandbox, Rows } from "../state/rows.ts"
+import type { Rows } from "../state/rows.ts"
+import type { NewSandbox } from "../state/sandbox-row.ts"
 import { OLD_CONFIG } from "./world.ts"
 
 /** Inserts a sandbox in any phase, each in a workspace of its own unless given otherwise. */

@@ -1,6 +1,6 @@
 import { ConfigHash } from "@berth/protocol/sandbox"
 import type { Known, World } from "../deciding/decide.ts"
-import type { Life } from "../use/lives.ts"
+import type { KnownActivity } from "../use/activities.ts"
 
 export const [OLD_CONFIG, NEW_CONFIG] = ["a", "b"].map((letter) =>
   ConfigHash.parse(letter.repeat(64)),
@@ -27,7 +27,7 @@ export const worldOf = ({
     phase: "ready",
     phaseMs: 0,
     configHash: OLD_CONFIG,
-    wantedHash: OLD_CONFIG,
+    desiredHash: OLD_CONFIG,
     isReplaced: false,
     isSuccessorAsked: false,
     isPresumedDead: false,
@@ -35,11 +35,11 @@ export const worldOf = ({
     ...known,
   },
   state: "running",
-  life: { kind: "none" },
+  activity: { kind: "none" },
   idleMs: 0,
   pressure: undefined,
-  uses: [],
-  keeps: [],
+  users: [],
+  keptFor: [],
   canPause: true,
   policy: POLICY,
   halted: undefined,
@@ -47,4 +47,4 @@ export const worldOf = ({
 })
 
 /** The answer that a sandbox would give if it were asked; it may also stay silent. */
-export type Truth = Exclude<Life["kind"], "not asked">
+export type Truth = Exclude<KnownActivity["kind"], "unknown">

@@ -4,9 +4,9 @@ import { expires, type Lease, type LeaseKind, type LeaseSource } from "@berth/pr
 import { type Kysely, type Selectable, sql } from "kysely"
 import type { Database, LeasesTable } from "../../store/database.ts"
 import type { Clock } from "../state/clock.ts"
-import { USABLE_PHASES } from "../state/rows.ts"
+import { USABLE_PHASES } from "../state/phases.ts"
 
-export interface LeaseRequest {
+export interface NewLease {
   readonly sandbox: SandboxId
   readonly kind: LeaseKind
   readonly source: LeaseSource
@@ -35,7 +35,7 @@ const ENDING_WITH_SERVER = ["call", "fork", "export"] as const satisfies readonl
  */
 export interface Leases {
   /** Fails if the sandbox is not to be used any more. */
-  acquire(request: LeaseRequest): Promise<LeaseId>
+  acquire(lease: NewLease): Promise<LeaseId>
   /** Returns false if the lease has ended. */
   renew(lease: LeaseId): boolean
   /** Gives a lease another duration, also for the next server: the configuration may have changed since. */
@@ -99,7 +99,7 @@ class StoredLeases implements Leases {
     this.#ticking = setInterval(tick, LEASE_TICK_MS).unref()
   }
 
-  async acquire(request: LeaseRequest): Promise<LeaseId> {
+  async acquire(request: NewLease): Promise<LeaseId> {
     const { sandbox, kind, source, subject, yields = false, holder } = request
     const id = newId.lease()
     const ttlMs = expires(kind) ? request.ttlMs : undefined

@@ -7,9 +7,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { ToolboxProgress } from "@berth/protocol/toolbox"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { ADAPTERS } from "../inputs/optional-agents.ts"
 import { makeDirectory } from "../testing/open-for-test.ts"
 import { findAgent, installAgent } from "./install.ts"
-import { ADAPTERS, type AgentPin } from "./pin.ts"
+import type { AgentPin } from "./pin.ts"
 
 /** npm takes a second or two to start on a busy machine. */
 const TEST_LIMIT_MS = 60_000

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it } from "vitest"
-import { OPTIONAL_AGENTS } from "./optional.ts"
+import { OPTIONAL_AGENTS } from "../inputs/optional-agents.ts"
 import { readPin } from "./pin.ts"
 
 const LOCK = fileURLToPath(new URL("../../../../../package-lock.json", import.meta.url))

@@ -2,14 +2,8 @@ import { createHash } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { z } from "zod"
+import { ADAPTERS, type OptionalAgent } from "../inputs/optional-agents.ts"
 import { needPackage } from "../inputs/packages.ts"
-import type { OptionalAgent } from "./optional.ts"
-
-/** The adapter over which each agent speaks the Agent Client Protocol; it depends on the agent itself. */
-export const ADAPTERS: Readonly<Record<OptionalAgent, string>> = {
-  claude: "@agentclientprotocol/claude-agent-acp",
-  codex: "@agentclientprotocol/codex-acp",
-}
 
 /** The one version of an agent that this version of Berth works with, with the hash of every package. */
 export interface AgentPin {

@@ -1,9 +1,9 @@
 import type { BuildCall } from "../build.ts"
 import { currentInputs } from "../inputs/current.ts"
 import type { ToolboxInput } from "../inputs/input.ts"
+import { OPTIONAL_AGENTS, type OptionalAgent } from "../inputs/optional-agents.ts"
 import type { InputSource } from "../inputs/source.ts"
 import { findAgent, type InstallCall, type InstallPlace, installAgent } from "./install.ts"
-import { OPTIONAL_AGENTS, type OptionalAgent } from "./optional.ts"
 import { readPin } from "./pin.ts"
 
 export interface VariantsParts {

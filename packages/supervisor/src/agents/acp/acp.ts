@@ -145,20 +145,20 @@ class Acp implements Agent {
       return await this.#conversation(start, parts)
     } catch (thrown) {
       const isItsOwn = life.endedFor === start.prompt
-      if (signal.aborted || !life.link.over.aborted || isItsOwn) throw thrown
+      if (signal.aborted || !life.connection.over.aborted || isItsOwn) throw thrown
       return undefined
     }
   }
 
   /**
-   * Runs a prompt. It fails where the agent broke its link while it worked on that prompt alone; where it worked on
+   * Runs a prompt. It fails where the agent broke its connection while it worked on that prompt alone; where it worked on
    * others, too, nobody knows for which of them it did, and all of them are interrupted.
    */
   async #orBroken(run: () => Promise<PromptResult>, life: Life): Promise<PromptResult> {
     try {
       return await run()
     } catch (thrown) {
-      if (!life.link.over.aborted) throw thrown
+      if (!life.connection.over.aborted) throw thrown
       const { isBroken, prompts } = await life.ended
       if (!isBroken) throw thrown
       const reason = `${this.#title} closed its connection and did not exit, so its process was ended`
@@ -212,7 +212,7 @@ class Acp implements Agent {
       if (isForgotten) await say({ type: "warning", prompt, message })
       return id
     } catch (thrown) {
-      if (!late.aborted) throw failureOf(this.#options, thrown, life.link.over)
+      if (!late.aborted) throw failureOf(this.#options, thrown, life.connection.over)
       await this.#process.replace(life, prompt)
       const ms = CONVERSATION_LIMIT_MS
       throw new BerthError("agent.failed", `${title} opened no conversation in ${ms} ms`)

@@ -4,11 +4,11 @@ import type { Readiness } from "../../processes/readiness/readiness.ts"
 import type { Conversation, ProcessSpec } from "../../processes/spec.ts"
 import type { ProcessTree } from "../../processes/tree/tree.ts"
 import { makeEmptyDirectory } from "../empty-directory.ts"
-import { KeptProcess } from "../kept-process.ts"
+import { ManagedProcess } from "../managed-process.ts"
 import type { SharedLife } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
-import { endOfLink, type LinkEnd } from "./end-of-link.ts"
-import type { Abilities, Link, Served } from "./link.ts"
+import type { Abilities, Connection, Served } from "./connection.ts"
+import { type ConnectionEnd, endOfConnection } from "./end-of-connection.ts"
 import { orAborted } from "./or-aborted.ts"
 import { requireProgram } from "./program.ts"
 
@@ -28,12 +28,12 @@ type Environment = Readonly<Record<string, string>>
  */
 export interface Life extends SharedLife {
   readonly number: number
-  readonly link: Link
+  readonly connection: Connection
   readonly abilities: Abilities
   /** Those that the agent was given and has not ended. */
   readonly prompts: Set<PromptId>
-  /** Resolves when the link is over, and the process has ended. */
-  readonly ended: Promise<LinkEnd>
+  /** Resolves when the connection is over, and the process has ended. */
+  readonly ended: Promise<ConnectionEnd>
 }
 
 /** Keeps an agent's process running, and connects to its standard input and output. */
@@ -41,7 +41,7 @@ export class AgentProcess {
   readonly #parts: AgentParts
   readonly #program: AcpProgram
   readonly #served: Served
-  readonly #process: KeptProcess
+  readonly #process: ManagedProcess
   #life: Life | undefined
   #lives = 0
 
@@ -49,7 +49,7 @@ export class AgentProcess {
     this.#parts = parts
     this.#program = program
     this.#served = served
-    this.#process = new KeptProcess(program.title, async () =>
+    this.#process = new ManagedProcess(program.title, async () =>
       parts.processes.start(await this.#spec()),
     )
   }
@@ -57,7 +57,7 @@ export class AgentProcess {
   /** Returns the current process and its connection. Starts one if none runs, and waits until it is ready. */
   async life(signal: AbortSignal): Promise<Life> {
     await this.#process.ready(signal)
-    if (this.#life?.link.over.aborted) {
+    if (this.#life?.connection.over.aborted) {
       // The process has exited and its supervisor has not noticed yet, or it closed its output.
       await this.#process.replace()
       await this.#process.ready(signal)
@@ -92,18 +92,18 @@ export class AgentProcess {
     const { places, user, environment, keys } = this.#parts
     const { command, environment: complete = (own) => own } = this.#program
     requireProgram(command[0], environment.PATH ?? "")
-    const { openLink } = await import("./link.ts")
-    let link: Link | undefined
+    const { openConnection } = await import("./connection.ts")
+    let connection: Connection | undefined
     let exited: Promise<unknown> = Promise.resolve()
     const connect = (conversation: Conversation) => {
-      link = openLink(conversation, this.#served)
+      connection = openConnection(conversation, this.#served)
       exited = conversation.exited
-      link.over.addEventListener("abort", () => void this.#served.terminals.releaseAll())
+      connection.over.addEventListener("abort", () => void this.#served.terminals.releaseAll())
     }
     const readiness: Readiness = {
       description: "it did not answer",
       wait: async (_, signal) => {
-        const opened = link as Link
+        const opened = connection as Connection
         const abilities = await orAborted(opened.initialized, signal)
         const number = ++this.#lives
         const prompts = new Set<PromptId>()
@@ -113,8 +113,8 @@ export class AgentProcess {
           if (number !== this.#lives) return
           await (isAtWork ? this.#process.replace() : this.#process.end())
         }
-        const ended = endOfLink({ link: opened, clock, exited, prompts, end })
-        this.#life = { number, link: opened, abilities, prompts, ended, endedFor: undefined }
+        const ended = endOfConnection({ connection: opened, clock, exited, prompts, end })
+        this.#life = { number, connection: opened, abilities, prompts, ended, endedFor: undefined }
       },
     }
     return {

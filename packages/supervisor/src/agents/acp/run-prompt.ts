@@ -31,7 +31,7 @@ export interface PromptParts {
 /** Sends a prompt to the agent, and waits until it has ended its turn. */
 export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
   const { options, life, clock, session: sessionId, turn, signal, endTerminals, endProcess } = parts
-  const { agent, over } = life.link
+  const { agent, over } = life.connection
   const { title } = options
   if (signal.aborted) return { state: "stopped" }
   const tooLate = Promise.withResolvers<undefined>()

@@ -61,7 +61,10 @@ export class Sessions {
     const taken = kept === undefined ? undefined : await takeUp(kept, options)
     const id = taken ?? (await create(options))
     if (options.mode !== undefined)
-      await life.link.agent.request("session/set_mode", { sessionId: id, modeId: options.mode })
+      await life.connection.agent.request("session/set_mode", {
+        sessionId: id,
+        modeId: options.mode,
+      })
     if (id !== kept) await this.#keep(session, id)
     this.#known.set(session, { life: life.number, id })
     return { id, isForgotten: kept !== undefined && taken === undefined }
@@ -99,7 +102,7 @@ export class Sessions {
 }
 
 const create = async (options: FindOptions): Promise<string> => {
-  const made = await options.life.link.agent.request("session/new", settingOf(options))
+  const made = await options.life.connection.agent.request("session/new", settingOf(options))
   return textIn(objectIn(made).sessionId) ?? ""
 }
 
@@ -115,10 +118,10 @@ const takeUp = async (sessionId: string, options: FindOptions): Promise<string |
   const { takesUp } = life.abilities
   if (takesUp === undefined) return undefined
   try {
-    await life.link.agent.request(takesUp, { sessionId, ...settingOf(options) })
+    await life.connection.agent.request(takesUp, { sessionId, ...settingOf(options) })
     return sessionId
   } catch (thrown) {
-    if (life.link.over.aborted) throw thrown
+    if (life.connection.over.aborted) throw thrown
     return undefined
   }
 }

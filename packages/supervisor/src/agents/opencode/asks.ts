@@ -2,7 +2,7 @@ import type { PromptId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
 import type { Say } from "../agent.ts"
-import type { Asked, Question, Settled } from "./asked.ts"
+import type { AgentAsk, AgentAskAnswer, Question } from "./ask-events.ts"
 import type { Client } from "./client.ts"
 
 /** The answer to a question when no person is to be asked: the agent decides by itself. */
@@ -24,7 +24,7 @@ export interface AsksParts {
 
 interface Open {
   readonly id: string
-  readonly kind: Asked["kind"]
+  readonly kind: AgentAsk["kind"]
   /** The ids of the questions. Their texts are not kept. */
   readonly questions: readonly string[]
   /** A person's answers, by the position of the question. */
@@ -48,7 +48,7 @@ export class Asks {
     this.#parts = parts
   }
 
-  async ask(asked: Asked): Promise<void> {
+  async ask(asked: AgentAsk): Promise<void> {
     const { prompt, permissions, say } = this.#parts
     const questions = questionsOf(asked).map(({ ask }) => ask)
     if (this.#open.size >= MAX_OPEN_ASKS || questions.length > MAX_QUESTIONS)
@@ -81,7 +81,7 @@ export class Asks {
   }
 
   /** Called when OpenCode reports an ask as answered, whoever answered it. */
-  async settled({ id, allowed, answers }: Settled): Promise<void> {
+  async settled({ id, allowed, answers }: AgentAskAnswer): Promise<void> {
     const { prompt, say } = this.#parts
     const open = this.#open.get(id)
     if (open === undefined) return
@@ -132,7 +132,7 @@ export class Asks {
     })
   }
 
-  #decline({ id, kind }: Asked): Promise<unknown> {
+  #decline({ id, kind }: AgentAsk): Promise<unknown> {
     return kind === "permission" ? this.#permit(id, false) : this.#post(`/question/${id}/reject`)
   }
 
@@ -151,5 +151,5 @@ export class Asks {
   }
 }
 
-const questionsOf = (asked: Asked): readonly Question[] =>
+const questionsOf = (asked: AgentAsk): readonly Question[] =>
   asked.kind === "question" ? asked.questions : []

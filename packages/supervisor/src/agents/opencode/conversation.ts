@@ -5,7 +5,7 @@ import { clip, nameIn, toolText } from "../clip.ts"
 import { errorEvent } from "../failure.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 import { fittingTodos } from "../todos.ts"
-import { type Asked, askedIn, type Settled, settledIn } from "./asked.ts"
+import { type AgentAsk, type AgentAskAnswer, askAnswersIn, asksIn } from "./ask-events.ts"
 import { Edits } from "./edits.ts"
 import { Usage } from "./usage.ts"
 import { wordsOf } from "./words.ts"
@@ -30,8 +30,8 @@ export const LONGEST_WAIT_MS = 60_000
 
 export interface Heard {
   readonly bodies: readonly EventBody[]
-  readonly asked: readonly Asked[]
-  readonly settled: readonly Settled[]
+  readonly asked: readonly AgentAsk[]
+  readonly settled: readonly AgentAskAnswer[]
 }
 
 /**
@@ -114,8 +114,8 @@ export class Conversation {
     const own = session === this.#session ? this.#bodiesOf(type, said) : []
     return {
       bodies: [...(isOurs ? this.#spending(type, said) : []), ...this.#edit(type, said), ...own],
-      asked: isOurs ? askedIn(type, said) : [],
-      settled: isOurs ? settledIn(type, said) : [],
+      asked: isOurs ? asksIn(type, said) : [],
+      settled: isOurs ? askAnswersIn(type, said) : [],
     }
   }
 

@@ -48,90 +48,130 @@ export interface PromptParts {
 }
 
 /** Sends a prompt to OpenCode, and passes on its events until it is idle. */
-export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
-  const { client, clock, where, session, model, asks, say, signal } = parts
-  const { endProcess, replaceCrashed } = parts
-  const { prompt } = start
-  const text = withAttachments(start.text, start.attachments)
-  const explained = (words: string) => explain(words, model)
-  const conversation = new Conversation(prompt, session, parts.directory, explained)
-  const deadlines = new Deadlines(clock)
-  const over = new AbortController()
-  const events = client.events(`/event${where}`, over.signal)
-  let mayWork = false
-  let hasBegun = false
+export const runPrompt = (start: PromptStart, parts: PromptParts): Promise<PromptResult> =>
+  new PromptRun(start, parts).run()
 
-  const abort = () => {
-    client.post(`/session/${session}/abort${where}`, { limitMs: STOP_WITHIN_MS }).catch(() => {})
+/** One prompt in OpenCode, from its delivery to its end. */
+class PromptRun {
+  readonly #start: PromptStart
+  readonly #parts: PromptParts
+  readonly #conversation: Conversation
+  readonly #deadlines: Deadlines
+  /** Ends the event stream. Its reason, if it is an error, is why the prompt fails. */
+  readonly #over = new AbortController()
+  /** Whether OpenCode has, or may have, got the prompt. */
+  #mayWork = false
+  #hasBegun = false
+
+  constructor(start: PromptStart, parts: PromptParts) {
+    const explained = (words: string) => explain(words, parts.model)
+    this.#start = start
+    this.#parts = parts
+    this.#conversation = new Conversation(start.prompt, parts.session, parts.directory, explained)
+    this.#deadlines = new Deadlines(parts.clock)
   }
-  const end = () => {
-    abort()
-    // The deadline is set here, not in the `finally` below: recording the agent's events may take longer than a stop
-    // may.
-    deadlines.set("stop", STOP_WITHIN_MS, () => {
-      over.abort()
-      void endProcess()
+
+  async run(): Promise<PromptResult> {
+    const { client, where, signal } = this.#parts
+    const events = client.events(`/event${where}`, this.#over.signal)
+    const stop = () => (this.#mayWork ? this.#stopWork() : this.#over.abort())
+    signal.addEventListener("abort", stop, { once: true })
+    this.#deadlines.set("begin", BEGIN_WITHIN_MS, () =>
+      this.#over.abort(neverBegan(this.#conversation)),
+    )
+    try {
+      // The first batch says that the stream is open. From here on no event is missed.
+      await events.next()
+      if (signal.aborted) return { state: "stopped" }
+      await this.#deliver()
+      for await (const batch of events) {
+        await this.#take(batch)
+        if (this.#conversation.isOver) break
+      }
+      return resultOf(this.#conversation, signal, this.#over.signal)
+    } finally {
+      signal.removeEventListener("abort", stop)
+      await this.#end(events)
+    }
+  }
+
+  async #deliver(): Promise<void> {
+    const { client, session, where, model, isHeld } = this.#parts
+    const { prompt } = this.#start
+    const text = withAttachments(this.#start.text, this.#start.attachments)
+    this.#mayWork = true
+    const body = {
+      model,
+      ...(isHeld && { system: HELD_INSTRUCTION }),
+      parts: [{ type: "text", text, metadata: { [MARK]: prompt } }],
+    }
+    await client.post(`/session/${session}/prompt_async${where}`, { body }).catch((thrown) => {
+      this.#mayWork = !isRefusal(thrown)
+      throw thrown
     })
   }
+
+  /** Passes on a batch of OpenCode's events. */
+  async #take(batch: readonly unknown[]): Promise<void> {
+    const { asks, say } = this.#parts
+    const conversation = this.#conversation
+    const [wasBusy, wasHopeless] = [conversation.isBusy, conversation.isHopeless]
+    const heard = batch.map((event) => conversation.hear(event))
+    if (conversation.isBusy && !wasBusy) this.#onBegun()
+    for (const body of together(heard.flatMap(({ bodies }) => bodies))) await say(body)
+    for (const asked of heard.flatMap((each) => each.asked)) await asks.ask(asked)
+    for (const settled of heard.flatMap((each) => each.settled)) await asks.settled(settled)
+    if (conversation.isOver) return
+    if (conversation.isHopeless && !wasHopeless) this.#stopWork()
+    if (conversation.isIdle) this.#deadlines.set("settle", SETTLE_MS, () => this.#over.abort())
+    else this.#deadlines.clear("settle")
+  }
+
+  #onBegun(): void {
+    this.#hasBegun = true
+    this.#deadlines.clear("begin")
+    // A stop that arrived before OpenCode began has stopped nothing.
+    if (this.#parts.signal.aborted) this.#abort()
+  }
+
+  /** Asks OpenCode to stop, and ends its process if it does not. */
+  #stopWork(): void {
+    this.#abort()
+    // The deadline is set here, not in `#end`: recording the agent's events may take longer than a stop may.
+    this.#deadlines.set("stop", STOP_WITHIN_MS, () => {
+      this.#over.abort()
+      void this.#parts.endProcess()
+    })
+  }
+
+  #abort(): void {
+    const { client, session, where } = this.#parts
+    client.post(`/session/${session}/abort${where}`, { limitMs: STOP_WITHIN_MS }).catch(() => {})
+  }
+
+  async #end(events: AsyncGenerator<unknown>): Promise<void> {
+    this.#deadlines.clearAll()
+    const wasOver = this.#over.signal.aborted
+    this.#over.abort()
+    await events.return(undefined)
+    if (this.#mayWork && !this.#conversation.isIdle)
+      await (wasOver ? this.#parts.endProcess() : this.#endBroken())
+    for (const body of this.#conversation.close()) await this.#parts.say(body)
+  }
+
   /**
-   * Called when the event stream broke off. OpenCode may still be at work: if it stops this conversation, prompts of
-   * other sessions continue in the same process.
+   * Ends the work when the event stream broke off. OpenCode may still be at work: if it stops this conversation,
+   * prompts of other sessions continue in the same process.
    */
-  const endBroken = async (): Promise<void> => {
+  async #endBroken(): Promise<void> {
+    const { client, endProcess, replaceCrashed } = this.#parts
     try {
-      await stopUnheard(client, { session, where })
+      await stopUnheard(client, this.#parts)
     } catch (thrown) {
       return await (hasCrashed(thrown) ? replaceCrashed() : endProcess())
     }
     // An abort that arrived before OpenCode began has stopped nothing.
-    if (!hasBegun) await endProcess()
-  }
-  const stop = () => (mayWork ? end() : over.abort())
-  signal.addEventListener("abort", stop, { once: true })
-  deadlines.set("begin", BEGIN_WITHIN_MS, () => over.abort(neverBegan(conversation)))
-  try {
-    // The first batch says that the stream is open. From here on no event is missed.
-    await events.next()
-    if (signal.aborted) return { state: "stopped" }
-    mayWork = true
-    await client
-      .post(`/session/${session}/prompt_async${where}`, {
-        body: {
-          model,
-          ...(parts.isHeld && { system: HELD_INSTRUCTION }),
-          parts: [{ type: "text", text, metadata: { [MARK]: prompt } }],
-        },
-      })
-      .catch((thrown) => {
-        mayWork = !isRefusal(thrown)
-        throw thrown
-      })
-    for await (const piece of events) {
-      const [wasBusy, wasHopeless] = [conversation.isBusy, conversation.isHopeless]
-      const heard = piece.map((event) => conversation.hear(event))
-      if (conversation.isBusy && !wasBusy) {
-        hasBegun = true
-        deadlines.clear("begin")
-        // A stop that arrived before OpenCode began has stopped nothing.
-        if (signal.aborted) abort()
-      }
-      for (const body of together(heard.flatMap(({ bodies }) => bodies))) await say(body)
-      for (const asked of heard.flatMap((each) => each.asked)) await asks.ask(asked)
-      for (const settled of heard.flatMap((each) => each.settled)) await asks.settled(settled)
-      if (conversation.isOver) break
-      if (conversation.isHopeless && !wasHopeless) end()
-      if (conversation.isIdle) deadlines.set("settle", SETTLE_MS, () => over.abort())
-      else deadlines.clear("settle")
-    }
-    return resultOf(conversation, signal, over.signal)
-  } finally {
-    signal.removeEventListener("abort", stop)
-    deadlines.clearAll()
-    const end = over.signal.aborted ? endProcess : endBroken
-    over.abort()
-    await events.return(undefined)
-    if (mayWork && !conversation.isIdle) await end()
-    for (const body of conversation.close()) await say(body)
+    if (!this.#hasBegun) await endProcess()
   }
 }
 

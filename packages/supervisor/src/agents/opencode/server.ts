@@ -3,7 +3,7 @@ import type { PromptId } from "@berth/protocol/ids"
 import type { ProcessSpec } from "../../processes/spec.ts"
 import type { ProcessTree } from "../../processes/tree/tree.ts"
 import { makeEmptyDirectory } from "../empty-directory.ts"
-import { KeptProcess } from "../kept-process.ts"
+import { ManagedProcess } from "../managed-process.ts"
 import type { SharedLife } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import { Client } from "./client.ts"
@@ -28,7 +28,7 @@ export class Server {
   readonly #parts: AgentParts
   readonly #held: Readonly<Record<string, string>>
   readonly #listening = new Listening()
-  readonly #process = new KeptProcess("OpenCode", async () =>
+  readonly #process = new ManagedProcess("OpenCode", async () =>
     this.#parts.processes.start(await this.#spec()),
   )
   #password = ""

@@ -26,7 +26,13 @@ interface Parts
 }
 
 /** Starts a bridge server with a journal and prompts of its own, removed after the test. */
-export const serve = async ({ run, journalOptions, asks, features, ...options }: Parts = {}) => {
+export const serve = async ({
+  run,
+  journalOptions,
+  hostRequests,
+  features,
+  ...options
+}: Parts = {}) => {
   options.inside?.catch(() => {})
   options.journal?.catch(() => {})
   options.prompts?.catch(() => {})
@@ -45,11 +51,11 @@ export const serve = async ({ run, journalOptions, asks, features, ...options }:
     sandbox,
     journal: Promise.resolve(journal),
     prompts: Promise.resolve(prompts),
-    asks,
+    hostRequests,
     onFault: ({ code }: BerthError) => faults.push(code),
     ...options,
   }
-  const whole = new Inside({ upgrades: new Upgrades(parts), asks, features })
+  const whole = new Inside({ upgrades: new Upgrades(parts), hostRequests, features })
   const server = await serveBridge({
     listen: [{ path }],
     token: TOKEN,

@@ -6,9 +6,9 @@ import type { CommandServerMessage, CommandStart } from "@berth/protocol/command
 import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
 import { AUTHORIZED, serve } from "../../bridge/testing/supervisor.ts"
+import { ActivityTracker } from "../../features/activity-tracker.ts"
 import { Dispatch } from "../../features/dispatch.ts"
 import type { FeatureParts } from "../../features/parts.ts"
-import { Uses } from "../../features/uses.ts"
 import { systemClock } from "../../processes/clock.ts"
 import { Pipes } from "../../processes/output/pipes.ts"
 import { ProcessSet } from "../../processes/set.ts"
@@ -24,7 +24,7 @@ export const stage = async (more: Partial<FeatureParts> = {}) => {
   mkdirSync(workspace)
   const pipes = new Pipes(directory)
   const clock = systemClock
-  const uses = new Uses()
+  const tracker = new ActivityTracker()
   const feature = commandsFeature(
     {
       clock,
@@ -35,14 +35,14 @@ export const stage = async (more: Partial<FeatureParts> = {}) => {
       environment: family.env,
       ...more,
     },
-    uses,
+    tracker,
   )
   onTestFinished(async () => {
     await feature.close()
     pipes.close()
     family.killAll()
   })
-  return { path, workspace, family, feature, pipes, uses }
+  return { path, workspace, family, feature, pipes, tracker }
 }
 
 type Message<Type> = Extract<CommandServerMessage, { type: Type }>

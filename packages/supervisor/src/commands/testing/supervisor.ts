@@ -2,8 +2,8 @@
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { WebSocketServer } from "ws"
+import { ActivityTracker } from "../../features/activity-tracker.ts"
 import { Dispatch } from "../../features/dispatch.ts"
-import { Uses } from "../../features/uses.ts"
 import { systemClock } from "../../processes/clock.ts"
 import { Pipes } from "../../processes/output/pipes.ts"
 import { ProcessSet } from "../../processes/set.ts"
@@ -23,7 +23,7 @@ const dispatch = new Dispatch({
         places: { workspace: directory, home: directory, toolbox: directory, logs: directory },
         environment: { PATH: "/usr/bin:/bin" },
       },
-      new Uses(),
+      new ActivityTracker(),
     ),
 })
 const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })

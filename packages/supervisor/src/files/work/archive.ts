@@ -13,12 +13,13 @@ import { open } from "node:fs/promises"
 import type { LeftOut } from "@berth/protocol/files"
 import { BATCH_BYTES, batched } from "@berth/protocol/tar-batch"
 import { BLOCK_BYTES, paddingOf, TAR, writeComment, writeHeader } from "@berth/protocol/tar-header"
+import { archiveQuery } from "../../checks/forms/files.ts"
 import { sendJson } from "../../features/body.ts"
 import type { HttpCall } from "../../features/feature.ts"
+import { readQuery } from "../../features/read-query.ts"
 import { joinBytes, locate, toWire } from "./bytes.ts"
 import { extract } from "./extract.ts"
 import { attempt, systemCode, wrongKind } from "./failure.ts"
-import { readQuery } from "./query.ts"
 import { Sender } from "./send.ts"
 import type { Places } from "./write.ts"
 
@@ -26,7 +27,7 @@ import type { Places } from "./write.ts"
 export const putArchive =
   ({ workspace, parts }: Places) =>
   async ({ request, response, query }: HttpCall): Promise<void> => {
-    const { path } = readQuery(query, {})
+    const { path } = readQuery(query, archiveQuery)
     const folder = locate(path, workspace)
     const chunks = request.iterator({ destroyOnReturn: false })
     sendJson(response, 200, {
@@ -38,7 +39,7 @@ export const putArchive =
 export const getArchive =
   (workspace: string) =>
   async ({ response, query }: HttpCall): Promise<void> => {
-    const { path } = readQuery(query, {})
+    const { path } = readQuery(query, archiveQuery)
     const folder = locate(path, workspace)
     const found = await attempt("archive", path, async () => {
       const top = await open(folder, constants.O_RDONLY | constants.O_NONBLOCK)

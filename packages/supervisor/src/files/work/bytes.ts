@@ -2,14 +2,6 @@ import { isUtf8 } from "node:buffer"
 import { BerthError } from "@berth/protocol/errors"
 import type { Bytes, FilePath } from "@berth/protocol/files"
 import { MAX_FILE_PATH_BYTES } from "@berth/protocol/files-limits"
-import { type Check, either, object, textLike } from "../../shape.ts"
-
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-
-const wellFormed: Check = (value, at) =>
-  typeof value === "string" && value.isWellFormed() ? undefined : `${at} is not text`
-
-export const isBytes: Check = either(wellFormed, object({ base64: textLike(BASE64) }))
 
 /** Encodes bytes for the wire: as text if they are UTF-8, else as base64. */
 export const toWire = (bytes: Buffer): Bytes =>

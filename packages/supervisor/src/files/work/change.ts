@@ -1,27 +1,22 @@
 import { chmod, link, lstat, mkdir, rename, rmdir, unlink } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
-import type { MakeDirectory, MoveFile } from "@berth/protocol/files"
+import * as forms from "../../checks/forms/files.ts"
 import { readJson, sendJson } from "../../features/body.ts"
 import type { HttpCall } from "../../features/feature.ts"
-import { type Check, flag as isFlag, object } from "../../shape.ts"
-import { isBytes, locate, splitPath } from "./bytes.ts"
+import { readQuery } from "../../features/read-query.ts"
+import { locate, splitPath } from "./bytes.ts"
 import { copyTree } from "./copy-tree.ts"
 import { entryAt } from "./entry.ts"
 import { attempt, systemCode } from "./failure.ts"
-import { isMode } from "./mode.ts"
 import type { Parts } from "./parts.ts"
-import { flag, readQuery } from "./query.ts"
 import { removeInTime, removeTree } from "./remove-tree.ts"
 import type { Places } from "./write.ts"
-
-export const isMakeDirectory: Check = object({ path: isBytes }, { mode: isMode, parents: isFlag })
-export const isMoveFile: Check = object({ from: isBytes, to: isBytes }, { replace: isFlag })
 
 /** `POST /files/mkdir` */
 export const makeDirectory =
   (workspace: string) =>
   async ({ request, response }: HttpCall): Promise<void> => {
-    const { path, mode, parents = false } = await readJson<MakeDirectory>(request, isMakeDirectory)
+    const { path, mode, parents = false } = await readJson(request, forms.makeDirectory)
     const target = locate(path, workspace)
     const entry = await attempt("make", path, async () => {
       const made = await mkdir(target, { recursive: parents })
@@ -37,7 +32,7 @@ export const makeDirectory =
 export const moveFile =
   ({ workspace, parts }: Places) =>
   async ({ request, response, signal }: HttpCall): Promise<void> => {
-    const { from, to, replace = false } = await readJson<MoveFile>(request, isMoveFile)
+    const { from, to, replace = false } = await readJson(request, forms.moveFile)
     const [source, target] = [locate(from, workspace), locate(to, workspace)]
     await attempt("move", from, () => lstat(source))
     const entry = await attempt("move", to, async () => {
@@ -97,7 +92,7 @@ const removeAny = async (path: Buffer, signal: AbortSignal): Promise<void> => {
 export const removeFile =
   (workspace: string) =>
   async ({ response, query, signal }: HttpCall): Promise<void> => {
-    const { path, recursive = false } = readQuery(query, { recursive: flag })
+    const { path, recursive = false } = readQuery(query, forms.removeQuery)
     const target = locate(path, workspace)
     const [found, top] = await attempt("remove", path, () =>
       Promise.all([lstat(target), lstat(workspace)]),

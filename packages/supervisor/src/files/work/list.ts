@@ -1,18 +1,19 @@
 import { opendir } from "node:fs/promises"
 import type { FileEntry, FileList } from "@berth/protocol/files"
-import { MAX_LIST_DEPTH, MAX_LIST_ENTRIES } from "@berth/protocol/files-limits"
+import { MAX_LIST_ENTRIES } from "@berth/protocol/files-limits"
+import { listQuery, statQuery } from "../../checks/forms/files.ts"
 import { sendJson } from "../../features/body.ts"
 import type { HttpCall } from "../../features/feature.ts"
+import { readQuery } from "../../features/read-query.ts"
 import { joinBytes, locate, toWire } from "./bytes.ts"
 import { entryAt } from "./entry.ts"
 import { attempt, systemCode } from "./failure.ts"
-import { flag, readQuery, wholeNumber } from "./query.ts"
 
 /** `GET /files/stat` */
 export const statFile =
   (workspace: string) =>
   async ({ response, query }: HttpCall): Promise<void> => {
-    const { path, follow = false } = readQuery(query, { follow: flag })
+    const { path, follow = false } = readQuery(query, statQuery)
     const target = locate(path, workspace)
     sendJson(response, 200, await attempt("stat", path, () => entryAt(target, path, { follow })))
   }
@@ -21,14 +22,7 @@ export const statFile =
 export const listFiles =
   (workspace: string) =>
   async ({ response, query, signal }: HttpCall): Promise<void> => {
-    const {
-      path,
-      depth = 1,
-      limit = MAX_LIST_ENTRIES,
-    } = readQuery(query, {
-      depth: wholeNumber(1, MAX_LIST_DEPTH),
-      limit: wholeNumber(1, MAX_LIST_ENTRIES),
-    })
+    const { path, depth = 1, limit = MAX_LIST_ENTRIES } = readQuery(query, listQuery)
     const root = locate(path, workspace)
     const list = await attempt("list", path, () => listTree(root, { depth, limit, signal }))
     sendJson(response, 200, list)

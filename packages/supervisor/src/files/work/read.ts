@@ -2,11 +2,12 @@ import { constants } from "node:fs"
 import { type FileHandle, open } from "node:fs/promises"
 import type { ServerResponse } from "node:http"
 import { BerthError, toWireError } from "@berth/protocol/errors"
+import { contentQuery } from "../../checks/forms/files.ts"
 import type { HttpCall } from "../../features/feature.ts"
+import { readQuery } from "../../features/read-query.ts"
 import { locate } from "./bytes.ts"
 import { entryOf } from "./entry.ts"
 import { attempt, wrongKind } from "./failure.ts"
-import { readQuery } from "./query.ts"
 import { parseRange } from "./range.ts"
 import { Sender } from "./send.ts"
 
@@ -17,7 +18,7 @@ const BLOCK_BYTES = 256 * 1024
 export const readContent =
   (workspace: string) =>
   async ({ request, response, query }: HttpCall): Promise<void> => {
-    const { path } = readQuery(query, {})
+    const { path } = readQuery(query, contentQuery)
     // Opening a named pipe would block without O_NONBLOCK.
     const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
     const file = await attempt("open", path, () => open(locate(path, workspace), flags))

@@ -3,18 +3,14 @@ import { constants } from "node:fs"
 import { open } from "node:fs/promises"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
-import type { SearchLine } from "@berth/protocol/files"
-import {
-  DEFAULT_SEARCH_RESULTS,
-  MAX_LINE_BYTES,
-  MAX_PATTERN_CHARS,
-  MAX_SEARCH_RESULTS,
-} from "@berth/protocol/files-limits"
+import type { SearchLine, SearchQuery } from "@berth/protocol/files"
+import { DEFAULT_SEARCH_RESULTS, MAX_LINE_BYTES } from "@berth/protocol/files-limits"
+import { searchQuery } from "../../checks/forms/files.ts"
 import type { HttpCall } from "../../features/feature.ts"
+import { readQuery } from "../../features/read-query.ts"
 import { records, TOO_LONG } from "../records.ts"
 import { locate, toWire } from "./bytes.ts"
 import { attempt } from "./failure.ts"
-import { flag, readQuery, textUpTo, wholeNumber } from "./query.ts"
 import { Sender } from "./send.ts"
 
 /** Time limit of a search. Results found until then are returned. */
@@ -25,28 +21,13 @@ const MAX_COMPLAINT_CHARS = 2_000
 const NEWLINE = 0x0a
 const NUL = 0
 
-interface Wanted {
-  readonly name?: string
-  readonly content?: string
-  readonly ignoreCase?: boolean
-  readonly all?: boolean
-}
+type Wanted = Omit<SearchQuery, "path" | "limit">
 
 /** `GET /files/search` */
 export const searchFiles =
   (workspace: string, ripgrep: string) =>
   async ({ response, query, signal }: HttpCall): Promise<void> => {
-    const {
-      path,
-      limit = DEFAULT_SEARCH_RESULTS,
-      ...wanted
-    } = readQuery(query, {
-      name: textUpTo(MAX_PATTERN_CHARS),
-      content: textUpTo(MAX_PATTERN_CHARS),
-      ignoreCase: flag,
-      all: flag,
-      limit: wholeNumber(1, MAX_SEARCH_RESULTS),
-    })
+    const { path, limit = DEFAULT_SEARCH_RESULTS, ...wanted } = readQuery(query, searchQuery)
     if (wanted.name === undefined && wanted.content === undefined)
       throw new BerthError("input.invalid", "one of name and content is needed")
     const flags = constants.O_RDONLY | constants.O_DIRECTORY

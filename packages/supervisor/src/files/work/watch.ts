@@ -1,12 +1,13 @@
 import { lstat, realpath } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
-import { BerthError, toWireError } from "@berth/protocol/errors"
+import { toWireError } from "@berth/protocol/errors"
 import type { FilePath, WatchMessage } from "@berth/protocol/files"
-import { DEFAULT_IGNORED_NAMES, MAX_IGNORED_NAMES } from "@berth/protocol/files-limits"
+import { DEFAULT_IGNORED_NAMES } from "@berth/protocol/files-limits"
+import { watchQuery } from "../../checks/forms/files.ts"
 import type { HttpCall } from "../../features/feature.ts"
+import { readQuery } from "../../features/read-query.ts"
 import { locate } from "./bytes.ts"
 import { attempt, failure, wrongKind } from "./failure.ts"
-import { readQuery } from "./query.ts"
 import { Sender } from "./send.ts"
 import { WatchTree } from "./watch-tree.ts"
 
@@ -18,8 +19,9 @@ const CHANGES_PER_MESSAGE = 500
 export const watchFiles =
   (workspace: string) =>
   async ({ response, query, signal }: HttpCall): Promise<void> => {
-    const ignore = ignoredNames(query)
-    const { path } = readQuery(query, {})
+    const { path, ignore: names = DEFAULT_IGNORED_NAMES } = readQuery(query, watchQuery)
+    // The kernel reports names in bytes.
+    const ignore = new Set(names.map((name) => Buffer.from(name).toString("latin1")))
     const root = await attempt("watch", path, () =>
       realpath(locate(path, workspace), { encoding: "buffer" }),
     )
@@ -77,15 +79,4 @@ const takeAll = async (
     const error = { ...toWireError(failure(thrown, "watch", path)) }
     return { messages: [{ type: "error", error }], isOver: true }
   }
-}
-
-/** Converts names from the query to latin1 text, as the kernel reports names in bytes. */
-const ignoredNames = (query: URLSearchParams): Set<string> => {
-  const given = query.has("ignore") ? query.getAll("ignore") : [...DEFAULT_IGNORED_NAMES]
-  query.delete("ignore")
-  if (given.length > MAX_IGNORED_NAMES)
-    throw new BerthError("input.invalid", "too many names are to be ignored", {
-      details: { path: "ignore", limit: MAX_IGNORED_NAMES },
-    })
-  return new Set(given.map((name) => Buffer.from(name).toString("latin1")))
 }

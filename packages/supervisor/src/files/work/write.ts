@@ -1,17 +1,15 @@
 import type { FileHandle } from "node:fs/promises"
 import { toWireError } from "@berth/protocol/errors"
-import type { WriteFiles, WrittenFiles } from "@berth/protocol/files"
-import { MAX_WRITE_FILES } from "@berth/protocol/files-limits"
+import type { WrittenFiles } from "@berth/protocol/files"
+import * as forms from "../../checks/forms/files.ts"
 import { readJson, sendJson } from "../../features/body.ts"
 import type { HttpCall } from "../../features/feature.ts"
-import { type Check, flag as isFlag, listOf, object } from "../../shape.ts"
-import { fromWire, isBytes, locate } from "./bytes.ts"
+import { readQuery } from "../../features/read-query.ts"
+import { fromWire, locate } from "./bytes.ts"
 import { entryAt } from "./entry.ts"
 import { attempt, failure } from "./failure.ts"
-import { isMode } from "./mode.ts"
 import type { Parts } from "./parts.ts"
 import { placeFile } from "./place.ts"
-import { flag, octalMode, readQuery } from "./query.ts"
 
 /** Data that arrives during a write is written together up to this size. A request comes in chunks of 64 KiB. */
 const BATCH_BYTES = 1024 * 1024
@@ -25,7 +23,7 @@ export interface Places {
 export const writeContent =
   ({ workspace, parts }: Places) =>
   async ({ request, response, query }: HttpCall): Promise<void> => {
-    const { path, mode, parents } = readQuery(query, { mode: octalMode, parents: flag })
+    const { path, mode, parents } = readQuery(query, forms.writeQuery)
     const target = locate(path, workspace)
     const entry = await attempt("write", path, async () => {
       await placeFile(target, { name: path, mode, parents, durable: true, parts }, (file) =>
@@ -41,7 +39,7 @@ export const writeContent =
 export const writeFiles =
   ({ workspace, parts }: Places) =>
   async ({ request, response }: HttpCall): Promise<void> => {
-    const { files, parents } = await readJson<WriteFiles>(request, isWriteFiles)
+    const { files, parents } = await readJson(request, forms.writeFiles)
     const written: WrittenFiles["files"] = []
     for (const { path, content, mode } of files) {
       try {
@@ -58,21 +56,6 @@ export const writeFiles =
     }
     sendJson(response, 200, { files: written } satisfies WrittenFiles)
   }
-
-const atMost =
-  (most: number, check: Check): Check =>
-  (value, at) =>
-    Array.isArray(value) && value.length > most ? `${at} is too long` : check(value, at)
-
-export const isWriteFiles: Check = object(
-  {
-    files: atMost(
-      MAX_WRITE_FILES,
-      listOf(object({ path: isBytes, content: isBytes }, { mode: isMode }), 1),
-    ),
-  },
-  { parents: isFlag },
-)
 
 export const writeStream = async (
   file: FileHandle,

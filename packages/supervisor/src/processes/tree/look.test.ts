@@ -37,7 +37,10 @@ const see = async (...scenes: Scene[]) => {
       const { entries, vanished = [] } = now()
       return { entries, pids: [...entries.map(({ pid }) => pid), ...vanished] }
     },
-    marks: async () => ({ marked: new Set(now().marked ?? []), gone: new Set(now().gone ?? []) }),
+    marks: async (pids) => ({
+      marked: new Set(now().marked?.filter((pid) => pids.includes(pid))),
+      gone: new Set(now().gone),
+    }),
   }
   const found = await findMembers(root, eyes, SUPERVISOR_PID)
   return { found: found.map(({ pid }) => pid), looks }
@@ -77,6 +80,12 @@ describe("findMembers", () => {
     const quiet = { entries: [stranger] }
     const child = { entries: [stranger, entry(31)], marked: [31] }
     expect(await see(quiet, ended, child)).toEqual({ found: [31], looks: 3 })
+  })
+
+  it("asks again for the mark of a process that could not be read", async () => {
+    const held = { entries: [stranger, entry(30)], gone: [30] }
+    const read = { entries: [stranger, entry(30)], marked: [30] }
+    expect(await see(held, held, read)).toEqual({ found: [30], looks: 3 })
   })
 
   it("does not look a third time for processes that it knows to have ended", async () => {

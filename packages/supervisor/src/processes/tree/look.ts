@@ -39,7 +39,7 @@ export const findMembers = async (
     const isKnown = (pid: number) => known?.has(pid) === true
     if (gone.size === 0 && known && pids.every((pid) => running.has(pid) || isKnown(pid))) return []
     // A process never gets a mark later, so it is read once.
-    for (const pid of suspects) cleared.add(pid)
+    for (const pid of suspects) if (!gone.has(pid)) cleared.add(pid)
     known = new Set(pids)
     older = new Map(
       entries.flatMap((entry) =>

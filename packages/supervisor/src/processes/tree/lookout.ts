@@ -110,10 +110,13 @@ class SharedLook {
     const reading = readMarks(unread, this.#user)
     for (const pid of unread) this.#marks.set(pid, reading)
     const [marked, gone] = [new Set<number>(), new Set<number>()]
-    for (const pid of pids) {
-      const read = await this.#marks.get(pid)
-      if (read?.marks.get(pid) === mark) marked.add(pid)
-      if (read?.gone.has(pid)) gone.add(pid)
+    for (const [pid, read] of pids.map((pid) => [pid, this.#marks.get(pid)] as const)) {
+      const { marks, gone: unseen } = (await read) ?? (await reading)
+      if (marks.get(pid) === mark) marked.add(pid)
+      if (!unseen.has(pid)) continue
+      gone.add(pid)
+      // The next look reads it anew, unless another look has begun to.
+      if (this.#marks.get(pid) === read) this.#marks.delete(pid)
     }
     return { marked, gone }
   }

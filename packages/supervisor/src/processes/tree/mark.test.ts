@@ -5,6 +5,26 @@ import { createInterface } from "node:readline"
 import { promisify } from "node:util"
 import { MARK_VARIABLE } from "@berth/protocol/process-mark"
 import { expect, it, onTestFinished } from "vitest"
+import { isBare } from "./mark.ts"
+
+/** The fields of `/proc/PID/stat` that tell of an environment: the start of the code, and both ends. */
+const statWith = (code: number, from: number, to: number): string => {
+  const fields: (string | number)[] = Array(49).fill(7)
+  fields[23] = code
+  fields[47] = from
+  fields[48] = to
+  return `42 (a) b) ${fields.join(" ")}`
+}
+
+it.each([
+  ["has an environment of no length", statWith(1000, 2000, 2000), true],
+  ["has one of some length", statWith(1000, 2000, 2100), false],
+  ["execs, and its environment is copied", statWith(0, 2000, 2000), false],
+  ["execs, and its environment has no place yet", statWith(0, 0, 0), false],
+  ["does not show its addresses", statWith(1, 0, 0), false],
+])("tells whether a process has no environment: it %s", (_, stat, isEmpty) => {
+  expect(isBare(stat)).toBe(isEmpty)
+})
 
 const exec = promisify(execFile)
 

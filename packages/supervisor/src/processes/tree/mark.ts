@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
+import { bounded } from "@berth/protocol/bounded"
 import type { PromptId } from "@berth/protocol/ids"
 import { MARK_VARIABLE, markOf, type Origin } from "@berth/protocol/process-mark"
-import { bounded } from "../bounded.ts"
 import { becomingUser, OWN_PROGRAM_FLAGS } from "../own-program.ts"
 import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
@@ -25,18 +25,13 @@ const READS_AT_ONCE = 32
  */
 const LOOK_AGAIN_MS = 2
 const LOOKS = 100
-/**
- * How often the kernel must say that an environment has no length: it says so for a moment of each exec, too, and on a busy
- * machine a process may be held up in that moment.
- */
-const BARE_LOOKS = 5
 /** Time limit of the helper: node starts and reads some files, on a busy machine. */
 const HELPER_LIMIT_MS = 2_000
 
 export interface Marks {
   /** Pids with the mark. */
   readonly marked: ReadonlySet<number>
-  /** Pids of processes that ended before they could be read. */
+  /** Pids of processes that could not be read: they ended, or an exec held them up. */
   readonly gone: ReadonlySet<number>
 }
 
@@ -83,18 +78,16 @@ const NOTHING: MarksRead = { marks: new Map(), gone: new Set() }
 type Look = { readonly mark: string } | "no mark" | "hidden" | "gone"
 
 const look = async (pid: number): Promise<Look> => {
-  let bareLooks = 0
   try {
     for (let looks = 1; looks <= LOOKS; looks++) {
       const environment = await read(`/proc/${pid}/environ`)
       if (environment !== "") return markIn(environment)
       const stat = await read(`/proc/${pid}/stat`)
       if (!isRunning(parseStat(stat))) return "gone"
-      if (isBare(stat)) bareLooks += 1
-      if (bareLooks === BARE_LOOKS) break
+      if (isBare(stat)) return "no mark"
       await delay(LOOK_AGAIN_MS)
     }
-    return "no mark"
+    return "gone"
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException
     if (code === "ENOENT" || code === "ESRCH") return "gone"
@@ -104,10 +97,12 @@ const look = async (pid: number): Promise<Look> => {
 
 /**
  * Whether the environment has no length, by its start and end addresses. Both are 0 if the kernel does not tell them.
+ * They are equal, too, while an exec copies the environment, which on a busy machine may take long. The program's code
+ * has no address yet then.
  */
-const isBare = (stat: string): boolean => {
+export const isBare = (stat: string): boolean => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return fields[47] !== "0" && fields[47] === fields[48]
+  return fields[23] !== "0" && fields[47] !== "0" && fields[47] === fields[48]
 }
 
 const inTurn = bounded(READS_AT_ONCE)
@@ -115,7 +110,9 @@ const inTurn = bounded(READS_AT_ONCE)
 const read = (path: string): Promise<string> =>
   inTurn(async () => {
     const { promise: expired, reject } = Promise.withResolvers<never>()
-    const limit = setTimeout(() => reject(new Error("the read takes too long")), READ_LIMIT_MS)
+    // What was read while this process was held up counts: its result comes with the same turn.
+    const late = () => setImmediate(() => reject(new Error("the read takes too long")))
+    const limit = setTimeout(late, READ_LIMIT_MS)
     try {
       return await Promise.race([readFile(path, "latin1"), expired])
     } finally {
@@ -132,24 +129,22 @@ const markIn = (environment: string): Look => {
 /** The helper's program. Does what `look` does: prints the pids with their marks, and the pids that are gone. */
 const HELPER = `
 const { readFileSync } = require("node:fs")
-const [own, looks, mostBare, lookAgainMs, ...pids] = process.argv.slice(1)
+const [own, looks, lookAgainMs, ...pids] = process.argv.slice(1)
 const read = (pid, name) => readFileSync("/proc/" + pid + "/" + name, "latin1")
 const isBare = (stat) => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return fields[47] !== "0" && fields[47] === fields[48]
+  return fields[23] !== "0" && fields[47] !== "0" && fields[47] === fields[48]
 }
 const environmentOf = (pid) => {
-  let bareLooks = 0
   for (let look = 1; look <= looks; look++) {
     const environment = read(pid, "environ")
     if (environment !== "") return environment
     const stat = read(pid, "stat")
     if (/\\) [ZX] [^)]*$/.test(stat)) throw { code: "ESRCH" }
-    if (isBare(stat)) bareLooks += 1
-    if (bareLooks === Number(mostBare)) return ""
+    if (isBare(stat)) return ""
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(lookAgainMs))
   }
-  return ""
+  throw { code: "ESRCH" }
 }
 for (const pid of pids) {
   try {
@@ -162,7 +157,7 @@ for (const pid of pids) {
 
 const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
   new Promise((resolve) => {
-    const numbers = [LOOKS, BARE_LOOKS, LOOK_AGAIN_MS, ...pids]
+    const numbers = [LOOKS, LOOK_AGAIN_MS, ...pids]
     const helper = spawn(
       process.execPath,
       [

@@ -10,7 +10,7 @@ import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
 import { createLogger } from "../../../logging/logger.ts"
 import { Secrets } from "../../../logging/secrets.ts"
-import type { Claim } from "../../../sandboxes/requests/use.ts"
+import type { LeaseRequest } from "../../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../../sandboxes/sandboxes.ts"
 import { listen } from "../../listen.ts"
 import { createApi } from "../../server.ts"
@@ -41,7 +41,7 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     return { socket: socket.on("error", () => {}), token: INSIDE }
   }
   /** The claims that were made, and those that have not ended yet. */
-  const uses = { open: new Set<Claim>(), all: [] as Claim[], left: 0 }
+  const uses = { open: new Set<LeaseRequest>(), all: [] as LeaseRequest[], left: 0 }
   const sandboxes: Pick<Sandboxes, "use" | "stateOf"> = {
     use: async (sandbox, claim) => {
       if (sandbox !== SANDBOX) throw new BerthError("not_found", "there is no such sandbox")

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { newId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 import { expect, it, onTestFinished, vi } from "vitest"
 import { openDoors, type PortAddress } from "./doors.ts"
 
@@ -22,15 +22,15 @@ const startListener = async (name: string) => {
 }
 
 it("leads to the sandbox's current port after `forget`, not to another sandbox on its old port", async () => {
-  const link = await mkdtemp(join(tmpdir(), "berth-doors-"))
-  onTestFinished(() => rm(link, { recursive: true }))
+  const sharedDirectory = await mkdtemp(join(tmpdir(), "berth-doors-"))
+  onTestFinished(() => rm(sharedDirectory, { recursive: true }))
   const [before, after] = await Promise.all([startListener("another"), startListener("its own")])
   let now: PortAddress | undefined = before
   const doors = openDoors()
   onTestFinished(() => doors.closeAll())
-  doors.open(newId.sandbox(), { link, address: async () => now })
+  doors.open(newId.sandbox(), { sharedDirectory, address: async () => now })
   const ask = async () => {
-    const socket = connect(join(link, LINK.socket))
+    const socket = connect(join(sharedDirectory, SHARED.socket))
     socket.write("the token")
     // A door without an address may hang up at any moment.
     return await text(socket).catch(() => "")

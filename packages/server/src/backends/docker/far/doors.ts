@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { pipeline } from "node:stream"
 import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
-import { LINK } from "@berth/protocol/link"
+import { SHARED } from "@berth/protocol/shared-directory"
 
 /**
  * The sockets of sandboxes whose engine is elsewhere. Each socket lies where a sandbox on this host would have made its
@@ -24,8 +24,8 @@ export interface Doors {
 }
 
 export interface Door {
-  /** The directory of the sandbox's link on this host. */
-  readonly link: string
+  /** The directory on this host that the sandbox shares with the server. */
+  readonly sharedDirectory: string
   /** The address at which the sandbox serves now; undefined if it does not run. */
   readonly address: () => Promise<PortAddress | undefined>
 }
@@ -65,7 +65,7 @@ export const openDoors = (): Doors => {
 
 /** Serves one sandbox's socket. `epoch` changes when a known address may no longer be right. */
 const openOne = async (
-  { link, address }: Door,
+  { sharedDirectory, address }: Door,
   signal: AbortSignal,
   epoch: () => number,
 ): Promise<void> => {
@@ -86,9 +86,9 @@ const openOne = async (
     }
   }
   // Removes the socket of an earlier server. The directory is this host's own: nothing inside can reach it.
-  rmSync(join(link, LINK.socket), { force: true })
+  rmSync(join(sharedDirectory, SHARED.socket), { force: true })
   // The socket is bound through the directory's descriptor, since the kernel takes no long paths for sockets.
-  const directory = openSync(link, constants.O_RDONLY | constants.O_DIRECTORY)
+  const directory = openSync(sharedDirectory, constants.O_RDONLY | constants.O_DIRECTORY)
   const inside = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true }, (inner) => {
     inside.add(inner.once("close", () => inside.delete(inner)))
@@ -103,7 +103,7 @@ const openOne = async (
     server.close()
     for (const inner of inside) inner.destroy()
   }
-  server.listen(`/proc/self/fd/${directory}/${LINK.socket}`)
+  server.listen(`/proc/self/fd/${directory}/${SHARED.socket}`)
   await once(server, "listening")
   signal.addEventListener("abort", shut, { once: true })
   if (signal.aborted) shut()

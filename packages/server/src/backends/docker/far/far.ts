@@ -5,9 +5,9 @@ import { abortable } from "../../../host/abortable.ts"
 import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../../backend.ts"
 import { checkMountTargets } from "../../mount-targets.ts"
-import type { Engine } from "../engine.ts"
-import type { EngineMount } from "../mounts.ts"
-import { PRIVATE_TMPFS } from "../private-tmpfs.ts"
+import type { Engine } from "../engine/engine.ts"
+import type { EngineMount } from "../engine/mount.ts"
+import { PRIVATE_TMPFS } from "../engine/private-tmpfs.ts"
 import { openDoors } from "./doors.ts"
 import { requireUnexposed } from "./exposed.ts"
 import { farMounts, farVolumes, makeFarVolumes, removeFarFiles } from "./files.ts"
@@ -16,7 +16,7 @@ import { openFarToolboxes } from "./toolbox.ts"
 
 /**
  * The differences of an engine that does not work on this host's kernel, or does not see its files: it is on another
- * machine, or in a virtual one. Files lie in volumes there, and the link is a port.
+ * machine, or in a virtual one. Files lie in volumes there, and the connection is a port.
  */
 export interface Far {
   /** Refuses a sandbox that asks for something that such an engine cannot give. */
@@ -30,7 +30,7 @@ export interface Far {
   removeFiles(workspace: Slug, signal: AbortSignal): Promise<void>
   publish<Body extends Published>(body: Body): Body
   /** Opens the connection to a running sandbox. */
-  open(sandbox: SandboxId, engineId: string, link: string): void
+  open(sandbox: SandboxId, engineId: string, sharedDirectory: string): void
   close(sandbox: SandboxId): void
   /** Called when a sandbox has ended, or the engine was away: its port may be another sandbox's by now. */
   forget(): void
@@ -73,9 +73,9 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
     },
     removeFiles: (workspace, signal) => removeFarFiles(engine, { installation, workspace }, signal),
     publish: (body) => publishing(body, host),
-    open: (sandbox, engineId, link) =>
+    open: (sandbox, engineId, sharedDirectory) =>
       doors.open(sandbox, {
-        link,
+        sharedDirectory,
         address: () => publishedAt(engine, engineId, host, timeoutSignal(DEADLINES_MS.inspect)),
       }),
     close: doors.close,

@@ -4,8 +4,8 @@ import { BerthError } from "@berth/protocol/errors"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../../host/settle-all.ts"
-import type { Engine } from "../engine.ts"
-import type { EngineMount } from "../mounts.ts"
+import type { Engine } from "../engine/engine.ts"
+import type { EngineMount } from "../engine/mount.ts"
 import {
   CACHE_LABEL,
   cacheVolume,
@@ -14,8 +14,8 @@ import {
   SANDBOX_LABEL,
   STACK_LABEL,
   WORKSPACE_LABEL,
-} from "../names.ts"
-import { ensureVolume, listVolumes, removeVolume } from "../volumes.ts"
+} from "../engine/names.ts"
+import { ensureVolume, listVolumes, removeVolume } from "../engine/volumes.ts"
 import { withShelf } from "./shelf.ts"
 import { type TarEntry, tarOf } from "./tar.ts"
 import type { FarToolboxes } from "./toolbox.ts"
@@ -110,11 +110,11 @@ const volumesOf = (spec: SandboxSpec): FarVolume[] => {
   return [
     ...[ofSandbox("home", "/home", 0o755, 0), ofSandbox("workspace", "/workspace", 0o755, AGENT)],
     ...spec.config.mounts.flatMap((mount) =>
-      mount.kind === "link"
-        ? [ofSandbox("link", mount.target, 0o700, 0)]
+      mount.kind === "shared"
+        ? [ofSandbox("shared", mount.target, 0o700, 0)]
         : ofWorkspace(mount, spec),
     ),
-  ].filter(({ own, shelf, target }) => !own || shelf === "link" || !taken.has(target))
+  ].filter(({ own, shelf, target }) => !own || shelf === "shared" || !taken.has(target))
 }
 
 /** The workspace's volume for a stack or a cache. The next sandbox finds in a stack's volume what this one leaves. */
@@ -144,15 +144,15 @@ const ofWorkspace = (mount: Mount, spec: SandboxSpec): FarVolume[] => {
 }
 
 const firstFiles = async (
-  { link }: SandboxSpec,
+  { sharedDirectory }: SandboxSpec,
   volumes: readonly FarVolume[],
 ): Promise<TarEntry[]> => {
   const entries: TarEntry[] = volumes.map(({ shelf: path, mode, owner }) => ({ path, mode, owner }))
   if (volumes.some(({ shelf }) => shelf === "home"))
     entries.push({ path: `home/${basename(AGENT_USER.home)}`, mode: 0o700, owner: AGENT })
-  for (const name of link === undefined ? [] : await readdir(link)) {
-    const contents = await readFile(join(link ?? "", name))
-    entries.push({ path: `link/${name}`, mode: 0o600, owner: 0, contents })
+  for (const name of sharedDirectory === undefined ? [] : await readdir(sharedDirectory)) {
+    const contents = await readFile(join(sharedDirectory ?? "", name))
+    entries.push({ path: `shared/${name}`, mode: 0o600, owner: 0, contents })
   }
   return entries
 }

@@ -1,8 +1,8 @@
 import { lookup } from "node:dns/promises"
-import { LINK_PORT_VARIABLE } from "@berth/protocol/link"
+import { SUPERVISOR_PORT_VARIABLE } from "@berth/protocol/shared-directory"
 import { z } from "zod"
-import type { EngineAddress } from "../address.ts"
-import { type Engine, parseAnswer } from "../engine.ts"
+import type { EngineAddress } from "../engine/address.ts"
+import { type Engine, parseAnswer } from "../engine/engine.ts"
 import type { PortAddress } from "./doors.ts"
 
 /** The port that the supervisor serves on inside. The engine chooses the one outside. */
@@ -27,7 +27,7 @@ export const reachedAt = async (address: EngineAddress): Promise<string> => {
 /** Publishes the supervisor's port on that address alone. */
 export const publishing = <Body extends Published>(body: Body, host: string): Body => ({
   ...body,
-  Env: [...body.Env, `${LINK_PORT_VARIABLE}=${PORT}`],
+  Env: [...body.Env, `${SUPERVISOR_PORT_VARIABLE}=${PORT}`],
   ExposedPorts: { [KEY]: {} },
   HostConfig: { ...body.HostConfig, PortBindings: { [KEY]: [{ HostIp: host, HostPort: "" }] } },
 })

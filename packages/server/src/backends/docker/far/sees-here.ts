@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto"
 import { mkdtemp, rm } from "node:fs/promises"
 import { join } from "node:path"
-import type { Engine } from "../engine.ts"
+import type { Engine } from "../engine/engine.ts"
 
 const NO_SUCH_IMAGE = 404
 const NO_SUCH_SOURCE = 400

@@ -2,9 +2,9 @@ import type { Readable } from "node:stream"
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { timeoutSignal } from "../../../host/timeout-signal.ts"
-import { removeContainer } from "../containers.ts"
-import type { Engine } from "../engine.ts"
-import { INSTALLATION_LABEL } from "../names.ts"
+import { removeContainer } from "../engine/containers.ts"
+import type { Engine } from "../engine/engine.ts"
+import { INSTALLATION_LABEL } from "../engine/names.ts"
 
 /** A shelf is a container that never runs: through it, files get into volumes. */
 export interface Shelf {

@@ -1,17 +1,14 @@
-import { spawn } from "node:child_process"
-import { once } from "node:events"
 import { readFile } from "node:fs/promises"
 import { basename, join } from "node:path"
-import { text } from "node:stream/consumers"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId } from "@berth/protocol/ids"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { abortable } from "../../../host/abortable.ts"
-import { PLAIN_ENV } from "../../../host/child.ts"
+import { keepStart, startChild } from "../../../host/child.ts"
 import { timeoutSignal } from "../../../host/timeout-signal.ts"
-import type { Engine } from "../engine.ts"
-import { INSTALLATION_LABEL, ours } from "../names.ts"
-import { ensureVolume, listVolumes } from "../volumes.ts"
+import type { Engine } from "../engine/engine.ts"
+import { INSTALLATION_LABEL, ours } from "../engine/names.ts"
+import { ensureVolume, listVolumes } from "../engine/volumes.ts"
 import { type Shelf, withShelf } from "./shelf.ts"
 import { tarOf } from "./tar.ts"
 
@@ -28,6 +25,8 @@ const TOOLBOX_LABEL = "berth.toolbox"
 const FILL_DEADLINE_MS = 10 * 60_000
 /** A file of each toolbox. It is copied last: a volume that has it is whole. */
 const MANIFEST = "manifest.json"
+/** The first words of a failed tar tell the cause. */
+const MAX_WORDS_BYTES = 64 * 1024
 
 export const openFarToolboxes = (engine: Engine, installation: InstallationId): FarToolboxes => {
   const filled = new Map<string, Promise<void>>()
@@ -65,19 +64,20 @@ export const openFarToolboxes = (engine: Engine, installation: InstallationId): 
 const putTree = async (shelf: Shelf, source: string, signal: AbortSignal): Promise<void> => {
   const options = ["--create", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]
   const places = [`--exclude=./${MANIFEST}`, "--transform=s,^\\.,toolbox,SH", "--directory", source]
-  const stdio = ["ignore", "pipe", "pipe"] as const
-  const tar = spawn("tar", [...options, ...places, "."], {
-    stdio: [...stdio],
-    env: PLAIN_ENV,
-    signal,
-  })
-  const ended = Promise.all([once(tar, "close"), text(tar.stderr)])
-  ended.catch(() => {})
-  await shelf.put(tar.stdout, signal)
-  const [[status], said] = await ended
+  const tar = startChild(["tar", ...options, ...places, "."], { signal })
+  const said = keepStart(tar.stderr, MAX_WORDS_BYTES)
+  tar.stdin.end()
+  try {
+    await shelf.put(tar.stdout, signal)
+  } catch (thrown) {
+    // An engine that refuses the archive leaves a tar that nobody reads.
+    tar.kill()
+    throw thrown
+  }
+  const { status } = await tar.closed
   if (status !== 0)
     throw new BerthError("backend.engine_failed", "the toolbox could not be sent to the engine", {
-      details: { source, systemSaid: said.trim() },
+      details: { source, systemSaid: said().trim() },
     })
   const contents = await readFile(join(source, MANIFEST))
   const entry = { path: `toolbox/${MANIFEST}`, mode: 0o444, owner: 0, contents }

@@ -3,7 +3,7 @@ import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
 import { startChild } from "../../../host/child.ts"
-import type { Engine } from "../engine.ts"
+import type { Engine } from "../engine/engine.ts"
 import { GATEWAY_TABLE, keepToGateway } from "./gateway.ts"
 import { networkNames } from "./names.ts"
 

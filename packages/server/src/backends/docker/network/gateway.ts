@@ -5,7 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { run } from "../../../host/run.ts"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
-import { type Engine, parseAnswer } from "../engine.ts"
+import { type Engine, parseAnswer } from "../engine/engine.ts"
 import type { RulesInput } from "./rules.ts"
 
 const Container = z.object({

@@ -1,6 +1,6 @@
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
-import { INSTALLATION_LABEL } from "../names.ts"
+import { INSTALLATION_LABEL } from "../engine/names.ts"
 import type { NetworkNames } from "./names.ts"
 
 /** The parts of the engine's description of a network that matter here. */

@@ -9,8 +9,8 @@ import { sharedEngine, startEngineWithImage } from "@berth/testing/docker/shared
 import { z } from "zod"
 import type { Backend } from "../../backend.ts"
 import type { ContractHarness } from "../../testing/contract/harness.ts"
-import type { EngineAddress } from "../address.ts"
 import { openDocker } from "../backend.ts"
+import type { EngineAddress } from "../engine/address.ts"
 import { dropFence } from "../network/fence.ts"
 import { networkNames } from "../network/names.ts"
 

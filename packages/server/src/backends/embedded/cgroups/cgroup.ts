@@ -8,10 +8,10 @@ import { type Freezer, freeze, isFrozen, thaw } from "./freezer.ts"
 import type { Place } from "./hierarchy.ts"
 import { killAll } from "./kill.ts"
 import { setLimits } from "./limits.ts"
+import { readOomKills } from "./oom-kills.ts"
 import { processesIn } from "./processes.ts"
 import { reclaim } from "./reclaim.ts"
 import { removeCgroup } from "./remove.ts"
-import { readOomKills, readStats } from "./stats.ts"
 
 /** A sandbox's cgroup, which is one directory in each of the hierarchies in use. */
 export const cgroupOf = (
@@ -48,7 +48,6 @@ export const cgroupOf = (
     reclaim: (signal) => reclaim(places, signal),
     pids: () => tracked(() => processesIn(directories)),
     kill: (signal) => tracked(() => killAll(places, freezer, signal)),
-    stats: () => readStats(places),
     oomKills: () => readOomKills(places),
     exists: async () => (await Promise.all(directories.map(isThere))).some(Boolean),
     remove: (signal) =>

@@ -47,19 +47,9 @@ export interface Cgroup {
   pids(): Promise<number[]>
   /** Kills every process inside, frozen or not, until none is left. */
   kill(signal: AbortSignal): Promise<void>
-  stats(): Promise<CgroupStats>
   /** The number of processes that the kernel has killed because the memory limit was reached. */
   oomKills(): Promise<number>
   exists(): Promise<boolean>
   /** Removes the cgroup and those nested in it as soon as no process is inside. It kills none. */
   remove(signal: AbortSignal): Promise<void>
-}
-
-/** Resources that a sandbox uses. A field is undefined where this host does not count that resource. */
-export interface CgroupStats {
-  /** Memory without the file cache that the kernel can drop at any time. */
-  readonly memoryBytes: number | undefined
-  readonly cpuSeconds: number | undefined
-  /** Processes and threads; only processes where the host has no pids controller. */
-  readonly pids: number | undefined
 }

@@ -1,7 +1,7 @@
 import { BerthError, type ErrorCode } from "@berth/protocol/errors"
 
 /** The kernel's code of a failed file operation: `EACCES`. */
-export const fileErrorCode = (thrown: unknown): string | undefined =>
+const fileErrorCode = (thrown: unknown): string | undefined =>
   thrown instanceof Error && "code" in thrown && typeof thrown.code === "string"
     ? thrown.code
     : undefined

@@ -4,7 +4,7 @@ import type { CgroupMounts } from "../../../host/cgroups/mounts.ts"
  * The controllers that Berth uses. In v2, freezing and the count of CPU time belong to every cgroup; in v1 they are
  * controllers too.
  */
-export const CONTROLLERS = ["memory", "pids", "cpu", "cpuacct", "freezer"] as const
+const CONTROLLERS = ["memory", "pids", "cpu", "cpuacct", "freezer"] as const
 export type Controller = (typeof CONTROLLERS)[number]
 
 /** The controllers that a v2 cgroup has only if its parent hands them on. */

@@ -1,4 +1,4 @@
-import { openSpares } from "../spares.ts"
+import { openSpares } from "../../../host/spares.ts"
 import type { IdRanges } from "./ranges.ts"
 import { openUserNamespaceMaker, type UserNamespace } from "./user-namespace.ts"
 

@@ -8,17 +8,17 @@ const ADDRESS = "198.18.0.2"
 
 describe("the links of addresses", () => {
   let directory: string
-  let claimed: Map<string, string>
+  let reserved: Map<string, string>
   let links: AddressLinks
 
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), "berth-addresses-"))
     onTestFinished(() => rmSync(directory, { recursive: true }))
-    claimed = new Map([
+    reserved = new Map([
       ["first", ADDRESS],
       ["second", ADDRESS],
     ])
-    links = new AddressLinks(directory, (device) => claimed.get(device))
+    links = new AddressLinks(directory, (device) => reserved.get(device))
     links.prepare()
   })
 
@@ -29,9 +29,9 @@ describe("the links of addresses", () => {
     expect(links.holderOf(ADDRESS)).toBe("first")
   })
 
-  it("give up an address whose device claims another one", () => {
+  it("give up an address whose device reservations another one", () => {
     links.take(ADDRESS, "first")
-    claimed.set("first", "198.18.0.3")
+    reserved.set("first", "198.18.0.3")
     expect(links.take(ADDRESS, "second")).toBe(true)
     expect(links.holderOf(ADDRESS)).toBe("second")
   })
@@ -44,11 +44,11 @@ describe("the links of addresses", () => {
     expect(readdirSync(directory)).toEqual([])
   })
 
-  it("are swept where no device claims the address any more", () => {
+  it("are swept where no device reservations the address any more", () => {
     links.take(ADDRESS, "first")
-    claimed.set("third", "198.18.0.3")
+    reserved.set("third", "198.18.0.3")
     links.take("198.18.0.3", "third")
-    claimed.delete("first")
+    reserved.delete("first")
     links.sweep()
     expect(readdirSync(directory)).toEqual(["198.18.0.3"])
   })

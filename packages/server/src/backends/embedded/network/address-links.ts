@@ -3,8 +3,9 @@ import { join } from "node:path"
 import { hasCode, orMissing } from "./file-codes.ts"
 
 /**
- * The addresses that devices hold: a directory with a link for each, named after the address, to the name of the device.
- * Only one device can make a link. A link counts while its device claims the address.
+ * The addresses that devices hold: a directory with a symbolic link for each, named after the
+ * address, to the name of the device.
+ * Only one device can make a link. A link counts while its device has the address reserved.
  */
 export class AddressLinks {
   readonly #directory: string
@@ -33,7 +34,7 @@ export class AddressLinks {
   }
 
   /**
-   * The device that holds an address. A link whose device claims another address, or nothing, was left by a crash, and
+   * The device that holds an address. A link whose device has reserved another address, or none, was left by a crash, and
    * is removed.
    */
   holderOf(address: string): string | undefined {

@@ -1,4 +1,4 @@
-import type { Claim } from "./claims.ts"
+import type { Reservation } from "./reservations.ts"
 import { demand } from "./tool.ts"
 
 /**
@@ -12,22 +12,22 @@ export const PASSED_MARK = 0x1000_0000
  * from its address that lacks the fence's mark, whether it is for the host or would be forwarded. A flush of the
  * firewall does not touch these policies, and they need no server. Gives lines for `ip -batch`.
  */
-export const barrierLines = ({ address }: Pick<Claim, "address">): string[] =>
+export const barrierLines = ({ address }: Pick<Reservation, "address">): string[] =>
   ["in", "fwd"].map(
     (direction) =>
       `xfrm policy update src ${address}/32 dst 0.0.0.0/0 dir ${direction} mark 0 mask ${PASSED_MARK} action block priority 1`,
   )
 
-/** Restores missing barriers of these claims. */
-export const ensureBarriers = async (claims: readonly Claim[]): Promise<void> => {
-  if (claims.length > 0) await batch(claims.flatMap(barrierLines))
+/** Restores missing barriers of these reservations. */
+export const ensureBarriers = async (reservations: readonly Reservation[]): Promise<void> => {
+  if (reservations.length > 0) await batch(reservations.flatMap(barrierLines))
 }
 
 /**
  * Removes the policies of an address, if it has any. They are found by the source alone, since ip does not delete by a
  * mark of zero.
  */
-export const dropBarrier = ({ address }: Claim, signal: AbortSignal): Promise<void> =>
+export const dropBarrier = ({ address }: Reservation, signal: AbortSignal): Promise<void> =>
   batch([`xfrm policy deleteall src ${address}/32`], signal)
 
 const batch = async (

@@ -121,7 +121,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       await host.call("ensure")
     })
 
-    /** A sandbox whose link has ARP: nothing else finds the other end for these packets. */
+    /** A sandbox whose veth has ARP: nothing else finds the other end for these packets. */
     const sandboxWithArp = async () => {
       const { host } = world
       const other = await world.sandbox()

@@ -46,7 +46,7 @@ interface Listing {
 }
 
 /** Parses the output of `iptables -S CHAIN`: the policy, then a line for each rule. */
-export const parse = (text: string, chain: string, { comment }: Names): Listing => {
+const parse = (text: string, chain: string, { comment }: Names): Listing => {
   const lines = text.split("\n")
   const rules = lines.filter((line) => line.startsWith(`-A ${chain} `))
   const endsInRefusal = /^-A \S+ -j (DROP|REJECT)\b/.test(rules.at(-1) ?? "")

@@ -19,7 +19,7 @@ export interface Names {
   readonly comment: string
   /**
    * The device's name, derived from the sandbox's id alone, so that it is known after a crash. Two ids may share one:
-   * the claim tells whose it is.
+   * the reservation tells whose it is.
    */
   deviceOf(sandbox: SandboxId): string
 }

@@ -202,7 +202,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       await expect(attach(sandbox)).rejects.toMatchObject({ code: "backend.engine_failed" })
     })
 
-    it("that cannot have its address names the link that has it", async () => {
+    it("that cannot have its address names the device that has it", async () => {
       const sandbox = await world.sandbox()
       const { address } = await host().call("reserve", sandbox.id)
       await host().ip(`route add ${address}/32 dev up0`)
@@ -244,7 +244,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       expect(await other.call("dial", { address: "10.77.0.5", port: PORT })).toBe("ECONNREFUSED")
     })
 
-    it("does not touch the link of another sandbox whose device has the same name", async () => {
+    it("does not touch the veth of another sandbox whose device has the same name", async () => {
       const sandbox = await attach(await world.sandbox())
       const twin = `sb-000000000000${sandbox.id.slice(-8)}`
       await expect(host().call("reserve", twin)).rejects.toMatchObject({
@@ -314,10 +314,10 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
     )
   })
 
-  it("survives a claim that a power loss has damaged", async () => {
+  it("survives a reservation that a power loss has damaged", async () => {
     const sandbox = await attach(await world.sandbox())
-    const claim = join(world.directory, "devices", sandbox.device)
-    await writeFile(claim, "")
+    const reservation = join(world.directory, "devices", sandbox.device)
+    await writeFile(reservation, "")
     // No policy of the kernel's outlives a power loss.
     await world.dropBarriers()
     expect(await host().call("list")).toEqual([])

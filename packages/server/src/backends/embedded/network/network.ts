@@ -4,11 +4,10 @@ import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Ipv4Range } from "@berth/protocol/network"
 import { type ConnectionBounds, readBounds } from "../../connections/bounds.ts"
 import { dropBarrier, ensureBarriers } from "./barrier.ts"
-import { type Claim, Claims, isAttached } from "./claims.ts"
 import { isLoopback } from "./ipv4.ts"
-import { makeLink, removeLink } from "./link.ts"
 import { type Names, namesOf } from "./names.ts"
 import { DEFAULT_POOL, type Pool, poolOf } from "./pool.ts"
+import { isAttached, type Reservation, Reservations } from "./reservations.ts"
 import { readResolvers } from "./resolvers.ts"
 import { heldAddresses, readRoutes } from "./routes.ts"
 import type { RulesInput } from "./rules.ts"
@@ -16,8 +15,9 @@ import { settle } from "./settle.ts"
 import { SharedParts } from "./shared-parts.ts"
 import { deviceExists, routeLoopback } from "./sysctl.ts"
 import { createTable, type Table } from "./table.ts"
+import { makeVeth, removeVeth } from "./veth.ts"
 
-export interface Reservation {
+export interface ReservedAddress {
   readonly address: string
   readonly gateway: string
   /** The name server in the sandbox's resolv.conf. */
@@ -26,7 +26,7 @@ export interface Reservation {
 
 export interface NetworkOptions {
   readonly installation: InstallationId
-  /** The directory of the claims. */
+  /** The directory of the reservations. */
   readonly directory: string
   readonly pool?: Ipv4Range
   readonly resolvers?: () => Promise<readonly string[]>
@@ -45,7 +45,7 @@ export class SandboxNetwork {
   readonly #pool: Pool
   readonly #resolvers: () => Promise<readonly string[]>
   readonly #bounds: () => ConnectionBounds
-  readonly #claims: Claims
+  readonly #reservations: Reservations
   readonly #table: Table
   readonly #shared: SharedParts
   /** The devices of sandboxes that are being detached. A device that is gone needs no shared parts. */
@@ -62,12 +62,12 @@ export class SandboxNetwork {
     this.#pool = poolOf(pool)
     this.#resolvers = resolvers
     this.#bounds = bounds
-    this.#claims = new Claims(directory, this.#names, this.#pool)
+    this.#reservations = new Reservations(directory, this.#names, this.#pool)
     const rules = () => this.#rules()
     this.#table = createTable({
       rules,
       attached: () =>
-        this.#claims
+        this.#reservations
           .all()
           .filter(isAttached)
           .filter(({ device }) => !this.#departures.has(device)),
@@ -94,20 +94,20 @@ export class SandboxNetwork {
    * whether any were missing.
    */
   async restore(signal: AbortSignal): Promise<boolean> {
-    if (!this.#claims.devices().some((device) => deviceExists(device))) return false
+    if (!this.#reservations.devices().some((device) => deviceExists(device))) return false
     if (await this.#shared.stand()) return false
     await this.ensure(signal)
     return true
   }
 
-  /** Claims an address. The same sandbox gets the same one. */
-  async reserve(sandbox: SandboxId): Promise<Reservation> {
-    const { address } = await this.#claim(sandbox)
+  /** Reserves an address. The same sandbox gets the same one. */
+  async reserve(sandbox: SandboxId): Promise<ReservedAddress> {
+    const { address } = await this.#reserve(sandbox)
     const { gateway } = this.#pool
     return { address, gateway, resolver: gateway }
   }
 
-  /** Links the network namespace of `pid` before anything of the sandbox runs in it. Idempotent. */
+  /** Connects the network namespace of `pid` before anything of the sandbox runs in it. Idempotent. */
   async attach(
     sandbox: SandboxId,
     pid: number,
@@ -115,48 +115,49 @@ export class SandboxNetwork {
     signal: AbortSignal,
   ): Promise<void> {
     signal.throwIfAborted()
-    const before = await this.#claim(sandbox)
-    const claim = this.#claims.attach(before, allow)
+    const before = await this.#reserve(sandbox)
+    const reservation = this.#reservations.attach(before, allow)
     const { resolver } = await this.#rules()
-    const changed = before.allow !== undefined && !isDeepStrictEqual(before.allow, claim.allow)
+    const changed =
+      before.allow !== undefined && !isDeepStrictEqual(before.allow, reservation.allow)
     const pool = this.#pool
     await settle([
-      changed ? this.#table.make() : this.#table.add(claim),
-      makeLink({ claim, pool, pid, loopbackResolver: isLoopback(resolver), signal }),
+      changed ? this.#table.make() : this.#table.add(reservation),
+      makeVeth({ reservation, pool, pid, loopbackResolver: isLoopback(resolver), signal }),
     ])
   }
 
   /** Removes everything of the sandbox, from any half-done state; with the last sandbox, also the shared parts. */
   async detach(sandbox: SandboxId, signal: AbortSignal): Promise<void> {
     const device = this.#names.deviceOf(sandbox)
-    const claim = this.#claims.holder(sandbox)
-    if (claim === undefined && !deviceExists(device)) return
-    if (claim !== undefined && claim.sandbox !== sandbox) return
+    const reservation = this.#reservations.holder(sandbox)
+    if (reservation === undefined && !deviceExists(device)) return
+    if (reservation !== undefined && reservation.sandbox !== sandbox) return
     this.#departures.set(device, "leaving")
     try {
       await settle([
-        removeLink(device, signal),
-        ...(claim !== undefined && isAttached(claim)
-          ? [this.#table.remove(claim), dropBarrier(claim, signal)]
+        removeVeth(device, signal),
+        ...(reservation !== undefined && isAttached(reservation)
+          ? [this.#table.remove(reservation), dropBarrier(reservation, signal)]
           : []),
       ])
       this.#departures.set(device, "gone")
       const isUnused = () => this.#isUnused()
       if (isUnused()) await this.#shared.drop(isUnused)
-      // The claim goes last: a crash before this leaves something that is found by it.
-      this.#claims.release(sandbox)
+      // The reservation goes last: a crash before this leaves something that is found by it.
+      this.#reservations.release(sandbox)
     } finally {
       this.#departures.delete(device)
     }
   }
 
-  /** The sandboxes that hold a claim. */
+  /** The sandboxes that hold a reservation. */
   async list(): Promise<SandboxId[]> {
-    return this.#claims.all().map(({ sandbox }) => sandbox)
+    return this.#reservations.all().map(({ sandbox }) => sandbox)
   }
 
-  async #claim(sandbox: SandboxId): Promise<Claim> {
-    return this.#claims.reserve(sandbox, heldAddresses(await readRoutes()))
+  async #reserve(sandbox: SandboxId): Promise<Reservation> {
+    return this.#reservations.reserve(sandbox, heldAddresses(await readRoutes()))
   }
 
   async #rules(): Promise<RulesInput> {
@@ -166,14 +167,15 @@ export class SandboxNetwork {
 
   /** Called after each replacement of the table: barriers may be missing, and the name server may be another. */
   async #followTable({ resolver }: RulesInput): Promise<void> {
-    const linked = ({ device }: Claim) => !this.#departures.has(device) && deviceExists(device)
-    await ensureBarriers(this.#claims.all().filter(linked))
-    for (const device of this.#claims.devices()) {
+    const linked = ({ device }: Reservation) =>
+      !this.#departures.has(device) && deviceExists(device)
+    await ensureBarriers(this.#reservations.all().filter(linked))
+    for (const device of this.#reservations.devices()) {
       if (deviceExists(device)) await routeLoopback(device, isLoopback(resolver))
     }
   }
 
   #isUnused(): boolean {
-    return this.#claims.devices().every((device) => this.#departures.get(device) === "gone")
+    return this.#reservations.devices().every((device) => this.#departures.get(device) === "gone")
   }
 }

@@ -15,7 +15,7 @@ export interface Pool {
   readonly range: Ipv4Range
   readonly span: Span
   /**
-   * The host's end of every sandbox's link, and the name server that sandboxes ask. Each link has the
+   * The host's end of every sandbox's veth, and the name server that sandboxes ask. Each veth has the
    * host on one side and one sandbox on the other, so one address serves all of them.
    */
   readonly gateway: string

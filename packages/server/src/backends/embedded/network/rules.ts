@@ -7,10 +7,10 @@ import {
 } from "../../connections/rules.ts"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
 import { PASSED_MARK } from "./barrier.ts"
-import type { Attached } from "./claims.ts"
 import { merge, spanOf, toText } from "./ipv4.ts"
 import type { Names } from "./names.ts"
 import type { Pool } from "./pool.ts"
+import type { Attached } from "./reservations.ts"
 
 export interface RulesInput {
   readonly names: Names
@@ -123,7 +123,7 @@ const leaving = ({ names, pool, bounds }: RulesInput): string => `
 
 /**
  * The whole fence. The chains never change; a sandbox is one element in `sources` and one in `allowed` per range.
- * Packets of our devices are matched by the name's prefix, so a link whose element is missing reaches nothing at all.
+ * Packets of our devices are matched by the name's prefix, so a veth whose element is missing reaches nothing at all.
  * Each packet from a sandbox is judged twice: by the destination that it names, before any address is translated, and
  * by the one that it has after, so that no translation of the host's own leads around. Established connections get no
  * shortcut: addresses are used again, and an old connection must not outlive its rules.
@@ -150,7 +150,7 @@ export const tableText = (input: RulesInput, attached: readonly Attached[]): str
 table inet ${input.names.table} {
   chain ${markOf(input)} { }
 ${chains(input)}}
-${attached.map((claim) => addText(input.names, claim)).join("")}`
+${attached.map((reservation) => addText(input.names, reservation)).join("")}`
 
 /** Drops the tables, whether they exist or not. */
 export const dropText = (names: Names): string =>
@@ -159,10 +159,11 @@ export const dropText = (names: Names): string =>
 const dropFenceText = ({ table }: Names): string =>
   `add table inet ${table}\ndelete table inet ${table}\n`
 
-export const addText = (names: Names, claim: Attached): string => elements("add", names, claim)
+export const addText = (names: Names, reservation: Attached): string =>
+  elements("add", names, reservation)
 
-export const deleteText = (names: Names, claim: Attached): string =>
-  elements("delete", names, claim)
+export const deleteText = (names: Names, reservation: Attached): string =>
+  elements("delete", names, reservation)
 
 const elements = (verb: string, { table }: Names, { device, address, allow }: Attached): string => {
   const ranges = merge(allow.map(spanOf)).map((span) => `"${device}" . ${toText(span)}`)

@@ -1,7 +1,7 @@
 import { forgetConnections } from "../../connections/forget.ts"
 import { connectionsMark, connectionsTexts } from "../../connections/rules.ts"
-import type { Attached } from "./claims.ts"
 import type { Names } from "./names.ts"
+import type { Attached } from "./reservations.ts"
 import {
   addText,
   connectionsOf,
@@ -18,8 +18,8 @@ const NFT_DEADLINE_MS = 10_000
 export interface Table {
   /** Replaces the table, whatever it holds. */
   make(): Promise<void>
-  add(claim: Attached): Promise<void>
-  remove(claim: Attached): Promise<void>
+  add(reservation: Attached): Promise<void>
+  remove(reservation: Attached): Promise<void>
   /** Removes the table, unless a sandbox needs it by the time that its turn comes. */
   drop(isUnused: () => boolean): Promise<void>
 }
@@ -82,8 +82,10 @@ export const createTable = ({ rules, attached, onReplaced }: TableOptions): Tabl
       enqueue((batch) => {
         batch.anew = true
       }),
-    add: (claim) => enqueue(({ changes }) => changes.push((names) => addText(names, claim))),
-    remove: (claim) => enqueue(({ changes }) => changes.push((names) => deleteText(names, claim))),
+    add: (reservation) =>
+      enqueue(({ changes }) => changes.push((names) => addText(names, reservation))),
+    remove: (reservation) =>
+      enqueue(({ changes }) => changes.push((names) => deleteText(names, reservation))),
     drop: (isUnused) =>
       enqueue((batch) => {
         batch.drop = isUnused
@@ -107,8 +109,8 @@ const nft = async (text: string): Promise<void> => {
  * would be lost. If the whole table is gone, the kernel forgets the connections that the next one cannot count; if it was
  * made from earlier rules, the connections that are open go on.
  */
-const replace = async (input: RulesInput, claims: readonly Attached[]): Promise<void> => {
-  const fence = tableText(input, claims)
+const replace = async (input: RulesInput, reservations: readonly Attached[]): Promise<void> => {
+  const fence = tableText(input, reservations)
   const connections = connectionsOf(input)
   const { table } = connections
   if (await isListed("chain", "inet", table, connectionsMark(connections))) return nft(fence)
@@ -117,7 +119,7 @@ const replace = async (input: RulesInput, claims: readonly Attached[]): Promise<
   if (!(await accepted(fence + bounding))) await nft(fence + plainly)
   if (isOutdated) return
   await forgetConnections(
-    claims.map(({ address }) => address),
+    reservations.map(({ address }) => address),
     options("").signal,
   )
 }

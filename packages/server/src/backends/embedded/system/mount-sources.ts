@@ -27,7 +27,7 @@ export interface MountOptions {
   /** The path at which a stack is mounted when the sandbox is made; nothing is there before. */
   readonly stackPath: (stack: Slug) => string
   /** The directory that the sandbox shares with the server. */
-  readonly link: string | undefined
+  readonly sharedDirectory: string | undefined
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
 }
@@ -59,7 +59,11 @@ export const resolveMounts = async ({
 
 const bindOf = (
   mount: Mount,
-  { cachePath, stackPath, link }: Pick<MountOptions, "cachePath" | "stackPath" | "link">,
+  {
+    cachePath,
+    stackPath,
+    sharedDirectory,
+  }: Pick<MountOptions, "cachePath" | "stackPath" | "sharedDirectory">,
 ): Bind & { mount: Mount } => {
   const { target } = mount
   switch (mount.kind) {
@@ -69,12 +73,12 @@ const bindOf = (
       return { source: cachePath(mount.cache), target, readOnly: false, mount }
     case "stack":
       return { source: stackPath(mount.stack), target, readOnly: false, mount }
-    case "link":
-      if (link === undefined)
-        throw new BerthError("input.invalid", "there is no directory for the link", {
-          details: { path: "link", target },
+    case "shared":
+      if (sharedDirectory === undefined)
+        throw new BerthError("input.invalid", "there is no shared directory", {
+          details: { path: "sharedDirectory", target },
         })
-      return { source: link, target, readOnly: false, mount }
+      return { source: sharedDirectory, target, readOnly: false, mount }
   }
 }
 

@@ -35,7 +35,7 @@ const resolve = (...mounts: Directory[]) =>
     mounts,
     cachePath: (cache) => join(place, cache),
     stackPath: (stack) => `/stacks/${stack}`,
-    link: "/links/own",
+    sharedDirectory: "/shared/own",
     keepOut: [join(bed.directory, "systems")],
   })
 

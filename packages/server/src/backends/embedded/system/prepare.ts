@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SystemIdentity } from "@berth/protocol/sandbox"
 import { isWithin } from "../../within.ts"
-import { asBackendError } from "../files-error.ts"
+import { asBackendError } from "./files-error.ts"
 import { hostPlan } from "./host.ts"
 import { PRIVATE_DIRECTORIES, PRIVATE_TMPFS } from "./places.ts"
 import type { PreparedSystem } from "./prepared.ts"

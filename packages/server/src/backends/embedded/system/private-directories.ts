@@ -3,9 +3,9 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { isWithin } from "../../within.ts"
-import { asBackendError } from "../files-error.ts"
 import { AGENT_ID } from "../ids/range.ts"
 import { descend } from "./descend.ts"
+import { asBackendError } from "./files-error.ts"
 
 export interface PrivateDirectories {
   /** The directory that appears as /workspace. */

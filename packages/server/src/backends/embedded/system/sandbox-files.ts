@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { asBackendError } from "../files-error.ts"
+import { asBackendError } from "./files-error.ts"
 import type { SANDBOX_FILE_NAMES } from "./tree.ts"
 
 export interface SandboxFiles {

@@ -15,7 +15,7 @@ import {
 } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import { asBackendError } from "../files-error.ts"
+import { asBackendError } from "./files-error.ts"
 import type { PreparedSystem } from "./prepared.ts"
 import type { Entry, SystemPlan } from "./tree.ts"
 

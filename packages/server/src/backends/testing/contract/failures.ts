@@ -17,7 +17,6 @@ export const failureCases = (testbed: ContractTestbed, it: AddCase, describe: Ad
       stop: (backend) => backend.stop(unknown, { graceMs: 1 }),
       pause: (backend) => backend.pause(unknown),
       resume: (backend) => backend.resume(unknown),
-      stats: (backend) => backend.stats(unknown),
       logs: (backend) => backend.logs(unknown),
     }
     for (const [name, call] of Object.entries(calls)) {

@@ -1,23 +1,27 @@
+import { randomUUID } from "node:crypto"
 import type { AddCase, AddGroup } from "@berth/testing/sampled-cases"
 import { expect } from "vitest"
+import { pidsWith, ranNs } from "../processes-with.ts"
 import type { ContractTestbed } from "./testbed.ts"
 
 /** Pausing a sandbox, and resuming it. */
 export const pauseCases = (testbed: ContractTestbed, it: AddCase, describe: AddGroup): void => {
   describe("pause", () => {
     it("halts the processes of a sandbox, and resume lets them continue", async () => {
-      const sandbox = await testbed.boot({
-        command: ["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do echo tick; sleep 0.02; done"],
-      })
+      const mark = randomUUID()
+      const script = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.02; done"
+      const sandbox = await testbed.boot({ command: ["/bin/sh", "-c", script, mark] })
       await testbed.said(sandbox, "tick")
       await testbed.backend.pause(sandbox)
       expect(await testbed.state(sandbox)).toBe("paused")
-      const halted = await testbed.backend.stats(sandbox)
+      const pids = await pidsWith(mark)
+      expect(pids).not.toEqual([])
+      const ranBefore = await ranNs(pids)
       const before = await testbed.backend.logs(sandbox)
       // A process that still ran would use processor time and write within this many turns.
       for (let turn = 0; turn < 20; turn += 1) await testbed.backend.inspect(sandbox)
       expect(await testbed.backend.logs(sandbox)).toBe(before)
-      expect((await testbed.backend.stats(sandbox)).cpuSeconds).toBe(halted.cpuSeconds)
+      expect(await ranNs(pids)).toBe(ranBefore)
       await testbed.backend.resume(sandbox)
       expect(await testbed.state(sandbox)).toBe("running")
       await expect.poll(() => testbed.backend.logs(sandbox), { timeout: 10_000 }).not.toBe(before)

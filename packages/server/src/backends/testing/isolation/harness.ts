@@ -7,7 +7,7 @@ import type { Given, GivenNetwork } from "../attempt.ts"
 export interface IsolationHarness {
   readonly backend: Pick<
     Backend,
-    "create" | "start" | "stop" | "remove" | "inspect" | "logs" | "stats" | "describe"
+    "create" | "start" | "stop" | "remove" | "inspect" | "logs" | "describe"
   >
   readonly installation: InstallationId
   /** A system with /bin/sh, coreutils and perl. */

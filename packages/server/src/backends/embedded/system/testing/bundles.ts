@@ -46,7 +46,7 @@ export const bundleIn = async (
     mounts: spec.config.mounts,
     cachePath: (cache) => join(directory, "caches", cache),
     stackPath: (stack) => `/stacks/${stack}`,
-    link: undefined,
+    sharedDirectory: undefined,
     keepOut: [systems],
   })
   const mountTargets = mounts.map(({ target }) => target)

@@ -1,0 +1,118 @@
+import { once } from "node:events"
+import type { ClientRequest, IncomingMessage } from "node:http"
+import { Readable } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+
+/** A stream as `fetch` gets it. */
+type Stream = ReadableStream<Uint8Array<ArrayBuffer>>
+
+/** A request whose body is a stream. */
+interface StreamRequest {
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Stream
+  readonly signal: AbortSignal | undefined
+}
+
+/**
+ * Node's `fetch`, but requests with a stream are sent over `node:http`. `fetch` itself takes twice the processor time
+ * for them and leaves hundreds of megabytes of garbage, and the server must take apart what it sends in chunks.
+ */
+export const nodeFetch: typeof globalThis.fetch = async (input, init) => {
+  if (!(init?.body instanceof ReadableStream)) return await globalThis.fetch(input, init)
+  const { body, method = "POST", signal } = init
+  const headers = Object.fromEntries(new Headers(init.headers))
+  const url = new URL(input instanceof Request ? input.url : input)
+  return await sendStream(url, { method, headers, body, signal: signal ?? undefined })
+}
+
+/**
+ * Sends a stream as fast as the server reads it. Resolves when the answer begins, which may be before the stream's end.
+ * Rejects with the stream's own failure. Cancels the stream if the call ends first. Follows no redirect.
+ */
+const sendStream = async (
+  url: URL,
+  { method, headers, body, signal }: StreamRequest,
+): Promise<Response> => {
+  const { request } = await (url.protocol === "https:" ? import("node:https") : import("node:http"))
+  signal?.throwIfAborted()
+  // A connection of its own: the server may close an idle one at any moment, and a stream cannot be sent again.
+  const sent = request(url, { method, headers: { ...headers, connection: "close" }, signal })
+  const answered = once(sent, "response")
+  // The connection may still break when the answer is there.
+  sent.on("error", () => {})
+  write(body, sent, lengthIn(headers)).catch((failure) => sent.destroy(failure))
+  const [answer] = (await answered) as [IncomingMessage]
+  // The rest of the stream is useless when the answer is complete.
+  answer.once("close", () => sent.destroy())
+  return responseOf(answer)
+}
+
+const lengthIn = (headers: StreamRequest["headers"]): number | undefined => {
+  const length = headers["content-length"]
+  return length === undefined ? undefined : Number(length)
+}
+
+/** Writes a stream as the body of a request. Throws if it is not as long as the request says. */
+const write = async (
+  body: Stream,
+  sent: ClientRequest,
+  length: number | undefined,
+): Promise<void> => {
+  const { read, cancel } = readerOf(body)
+  const closed = Promise.withResolvers<void>()
+  sent.once("close", () => {
+    closed.resolve()
+    cancel().catch(() => {})
+  })
+  let bytes = 0
+  let writing: Promise<Uint8Array<ArrayBuffer> | undefined> = Promise.resolve(undefined)
+  let spare: Uint8Array<ArrayBuffer> | undefined
+  for (;;) {
+    const { done, value } = await read(spare)
+    if (sent.destroyed) return
+    if (done) break
+    bytes += value.length
+    if (length !== undefined && bytes > length) throw notAsLong(bytes, length)
+    spare = await writing
+    const written = Promise.withResolvers<void>()
+    sent.write(value, () => written.resolve())
+    writing = Promise.race([written.promise, closed.promise]).then(() => value)
+  }
+  if (length !== undefined && bytes < length) throw notAsLong(bytes, length)
+  sent.end()
+}
+
+/** The size of the two buffers of a byte stream: one is filled while the other is sent. */
+const BUFFER_BYTES = 512 * 1024
+
+/** A byte stream fills the buffers that it is given, so a large file leaves no garbage. Other streams bring their own. */
+const readerOf = (body: Stream) => {
+  try {
+    const reader = body.getReader({ mode: "byob" })
+    return {
+      read: (spare = new Uint8Array(BUFFER_BYTES)) => reader.read(new Uint8Array(spare.buffer)),
+      cancel: () => reader.cancel(),
+    }
+  } catch {
+    const reader = body.getReader()
+    return { read: () => reader.read(), cancel: () => reader.cancel() }
+  }
+}
+
+const notAsLong = (bytes: number, size: number): BerthError =>
+  new BerthError("input.invalid", "the content is not as long as its size says", {
+    details: { path: "size", size, bytes },
+  })
+
+/** The statuses whose responses have no body. */
+const BODILESS: ReadonlySet<number> = new Set([204, 205, 304])
+
+const responseOf = (answer: IncomingMessage): Response => {
+  const { statusCode: status = 0, headersDistinct } = answer
+  const headers = new Headers()
+  for (const [name, values = []] of Object.entries(headersDistinct))
+    for (const value of values) headers.append(name, value)
+  const content = Readable.toWeb(answer) as Stream
+  return new Response(BODILESS.has(status) ? null : content, { status, headers })
+}

@@ -1,0 +1,51 @@
+import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { AgentSpec } from "@berth/protocol/workspace"
+import { abortable } from "../host/abortable.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import { attachmentPath } from "./assign.ts"
+import type { AssignedPrompt, OpenPrompt } from "./rows.ts"
+
+/** Sends a sandbox its prompt. Resolves with how far the sandbox is with it. */
+export const sendStart = (
+  sandboxes: Pick<Sandboxes, "kept">,
+  prompt: AssignedPrompt,
+  signal: AbortSignal,
+): Promise<PromptStanding> => {
+  const kept = sandboxes.kept(prompt.sandbox)
+  return abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
+}
+
+/** Sends a sandbox the stop of its prompt. */
+export const sendStop = (
+  sandboxes: Pick<Sandboxes, "kept">,
+  { id, sandbox }: AssignedPrompt,
+  signal: AbortSignal,
+): Promise<PromptStanding> => abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
+
+/**
+ * Waits for the connection. Returns without one where there will never be one: the next call to the sandbox fails then.
+ */
+export const awaitConnection = async (
+  sandboxes: Pick<Sandboxes, "kept">,
+  sandbox: SandboxId,
+  signal: AbortSignal,
+): Promise<void> => {
+  try {
+    await abortable(sandboxes.kept(sandbox).connected, signal)
+  } catch {}
+}
+
+const startOf = (
+  { id, session, text, attachments, deadlineMs, agent }: OpenPrompt,
+  there: AgentSpec["kind"],
+): PromptStart => ({
+  prompt: id,
+  session,
+  text,
+  ...(attachments.length > 0 && {
+    attachments: attachments.map((name) => attachmentPath(id, name)),
+  }),
+  ...(deadlineMs !== null && { deadlineMs }),
+  ...(agent === "shell" && there !== "shell" && { agent }),
+})

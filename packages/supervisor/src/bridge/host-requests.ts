@@ -1,0 +1,190 @@
+import type { Duplex, Readable } from "node:stream"
+import type { Answer, Ask, AskId, SupervisorMessage } from "@berth/protocol/bridge"
+import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
+import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import type { IncomingBundle } from "./bundles.ts"
+
+/** Time limit of an answer, including restarts of the server. A repo may be large, and comes before its answer. */
+export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
+  credential: 60_000,
+  keys: 60_000,
+  "host-port": 30_000,
+  repo: 30 * 60_000,
+}
+
+/** How long a request waits for a server to connect: longer than a restart takes. */
+export const SERVER_ABSENT_MS = 30_000
+
+export interface HostRequestsOptions {
+  readonly answerDeadlinesMs?: Readonly<Record<Ask["kind"], number>>
+  readonly serverAbsentMs?: number
+}
+
+export type Granted<Kind extends Ask["kind"]> = Extract<Answer, { kind: Kind }>
+
+/** The receiver of bytes that the server sends before its answer. */
+export interface Incoming {
+  readonly bundle?: IncomingBundle
+  /** Called with the connection that was asked for. */
+  readonly onTunnel?: (tunnel: Duplex) => void
+}
+
+type Speak = (message: Extract<SupervisorMessage, { type: "ask" }>) => void
+
+interface Pending {
+  readonly ask: Ask
+  readonly incoming: Incoming
+  readonly resolve: (answer: Answer) => void
+  readonly reject: (reason: unknown) => void
+  absent: NodeJS.Timeout | undefined
+}
+
+/**
+ * What the sandbox requests of its server. The server is the one that connects, so requests wait for its connection, and are repeated
+ * on each new one.
+ */
+export class HostRequests {
+  readonly #deadlinesMs: Readonly<Record<Ask["kind"], number>>
+  readonly #absentMs: number
+  readonly #pending = new Map<AskId, Pending>()
+  /**
+   * Requests that were sent on this connection and are not answered. One that is not waited for any more stays in it,
+   * as the server still counts it.
+   */
+  readonly #said = new Set<AskId>()
+  #speak: Speak | undefined
+
+  constructor({
+    answerDeadlinesMs = ANSWER_DEADLINES_MS,
+    serverAbsentMs = SERVER_ABSENT_MS,
+  }: HostRequestsOptions = {}) {
+    this.#deadlinesMs = answerDeadlinesMs
+    this.#absentMs = serverAbsentMs
+  }
+
+  /**
+   * Sends a request, and resolves with what the server grants. Rejects with its refusal, if no server connects in time, and
+   * when the signal fires.
+   */
+  async send<Kind extends Ask["kind"]>(
+    ask: Extract<Ask, { kind: Kind }>,
+    signal: AbortSignal,
+    incoming: Incoming = {},
+  ): Promise<Granted<Kind>> {
+    signal.throwIfAborted()
+    const id = newAskId()
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+    const pending: Pending = { ask, incoming, resolve, reject, absent: undefined }
+    const deadlineMs = this.#deadlinesMs[ask.kind]
+    const deadline = setTimeout(() => reject(overdue(ask, deadlineMs)), deadlineMs)
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener("abort", onAbort)
+    this.#pending.set(id, pending)
+    if (this.#speak === undefined) this.#missServer(pending)
+    this.#sayMore()
+    try {
+      return granted(ask.kind, await promise)
+    } finally {
+      clearTimeout(deadline)
+      clearTimeout(pending.absent)
+      signal.removeEventListener("abort", onAbort)
+      this.#pending.delete(id)
+    }
+  }
+
+  /**
+   * Called with a new connection: every waiting question is sent on it. Returns a function to call when the connection
+   * is over.
+   */
+  connect(speak: Speak): () => void {
+    this.#speak = speak
+    this.#said.clear()
+    for (const pending of this.#pending.values()) clearTimeout(pending.absent)
+    this.#sayMore()
+    return () => {
+      // A later connection may have taken over.
+      if (this.#speak !== speak) return
+      this.#speak = undefined
+      for (const pending of this.#pending.values()) this.#missServer(pending)
+    }
+  }
+
+  answer(id: AskId, answer: Answer): void {
+    const pending = this.#pending.get(id)
+    this.#said.delete(id)
+    // Removed at once, so that an answered question is not sent again.
+    this.#pending.delete(id)
+    pending?.resolve(answer)
+    this.#sayMore()
+  }
+
+  /** Receives the bundle of a question. Returns false if no question waits for one. */
+  async receive(id: string, body: Readable): Promise<boolean> {
+    const pending = this.#pending.get(id as AskId)
+    const bundle = pending?.incoming.bundle
+    if (pending === undefined || bundle === undefined) return false
+    try {
+      await bundle.receive(body)
+    } catch (thrown) {
+      // An error on this side would come again, so it rejects the question. After any other break the server is asked
+      // again.
+      if (thrown instanceof BerthError) pending.reject(thrown)
+      throw thrown
+    }
+    return true
+  }
+
+  /**
+   * Returns the function that takes the connection of a question, and answers the question with it. Undefined if no
+   * question waits for one.
+   */
+  takeTunnel(id: string): ((tunnel: Duplex) => void) | undefined {
+    const pending = this.#pending.get(id as AskId)
+    const onTunnel = pending?.incoming.onTunnel
+    if (onTunnel === undefined) return undefined
+    this.#pending.delete(id as AskId)
+    pending?.resolve({ kind: "host-port" })
+    return onTunnel
+  }
+
+  #sayMore(): void {
+    if (this.#speak === undefined) return
+    for (const [id, { ask }] of this.#pending) {
+      if (this.#said.size >= MAX_PENDING_ASKS) return
+      if (this.#said.has(id)) continue
+      this.#said.add(id)
+      this.#speak({ type: "ask", id, ask })
+    }
+  }
+
+  #missServer(pending: Pending): void {
+    pending.absent = setTimeout(() => pending.reject(noServer(this.#absentMs)), this.#absentMs)
+  }
+}
+
+const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<Kind> => {
+  if (answer.kind === kind) return answer as Granted<Kind>
+  if (answer.kind !== "refused")
+    throw new BerthError("bridge.protocol_violated", "the server answered another question")
+  const code = Object.hasOwn(ERRORS, answer.code) ? (answer.code as ErrorCode) : "bridge.refused"
+  throw new BerthError(code, answer.reason, { details: { asked: kind, refusedBy: "server" } })
+}
+
+const LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+const ID_LETTERS = 20
+
+/** Makes an id like the protocol's, without loading its schemas. */
+const newAskId = (): AskId => {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_LETTERS))
+  return `ask-${Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("")}` as AskId
+}
+
+const overdue = ({ kind }: Ask, deadlineMs: number): BerthError =>
+  new BerthError("deadline.exceeded", "the server did not answer in time", {
+    details: { asked: kind, deadlineMs },
+  })
+
+const noServer = (absentMs: number): BerthError =>
+  new BerthError("server.not_running", "no server is connected to this sandbox", {
+    details: { waitedMs: absentMs },
+  })

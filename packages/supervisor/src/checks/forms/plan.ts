@@ -1,0 +1,4 @@
+import { BootPlan } from "@berth/protocol/boot-plan"
+import { formOf } from "@berth/protocol/form-of"
+
+export const bootPlan = formOf(BootPlan)
