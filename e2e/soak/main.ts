@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { seeded } from "@berth/testing/seed"
 import { openServer } from "../sandboxes/server.ts"
 import { supervisorOf } from "../sandboxes/traces.ts"
+import { heldMbOf, heldVariables } from "./held.ts"
 import { complaintOf, growthOf, lifeOf, type Sample, SHORT_MS } from "./judge.ts"
 import { Soaked } from "./soaked.ts"
 import { MEASURES, type MeasureName, measure, takeLeftovers } from "./watched.ts"
@@ -24,17 +28,18 @@ const { values } = parseArgs({
 const lengthMs = Number(values.minutes) * 60_000
 const ACTORS = 4
 const SAMPLE_EVERY_MS = 5_000
+/** Every so many samples come after a collection. The others leave the server's memory to itself. */
+const COLLECT_EVERY = 3
 const { lifeMs, warmUpMs } = lifeOf(lengthMs)
 
 const random = seeded(Number(values.seed))
-const server = await openServer([
-  "--idle-pause",
-  "20s",
-  "--idle-stop",
-  "90s",
-  "--session-keep",
-  "2s",
-])
+const own = mkdtempSync(join(tmpdir(), "berth-soak-"))
+const heldFile = join(own, "held")
+const server = await openServer(
+  ["--idle-pause", "20s", "--idle-stop", "90s", "--session-keep", "2s"],
+  undefined,
+  heldVariables(heldFile),
+)
 const endMs = performance.now() + lengthMs
 const over = new AbortController()
 const soaked = new Soaked(() => server.client(), Number(values.sandboxes), random)
@@ -68,12 +73,14 @@ const restart = async (): Promise<void> => {
     restarts += 1
   }
 }
-const OF_SERVER: readonly MeasureName[] = ["memory", "descriptors"]
+const OF_SERVER: readonly MeasureName[] = ["memory", "held", "descriptors"]
 const sample = async (): Promise<void> => {
-  while (!over.signal.aborted) {
+  for (let count = 0; !over.signal.aborted; count += 1) {
     const pid = server.pid()
-    const measured = measure({ server: pid, supervisor, installation, dataDir: server.dataDir })
-    for (const [name, value] of Object.entries(measured ?? {}) as [MeasureName, number][]) {
+    const held = count % COLLECT_EVERY === 0 ? await heldMbOf(pid, heldFile) : undefined
+    const watched = { server: pid, supervisor, installation, dataDir: server.dataDir }
+    const measured = { ...measure(watched), ...(held !== undefined && { held }) }
+    for (const [name, value] of Object.entries(measured) as [MeasureName, number][]) {
       const life = OF_SERVER.includes(name) ? pid : 0
       const ofName = lives.get(name) ?? new Map<number, Sample[]>()
       lives.set(name, ofName)
@@ -111,6 +118,7 @@ await noting(async () => {
   if (left.length > 0) problems.push(`left over: ${left.join(", ")}`)
 })
 await noting(server.close)
+rmSync(own, { recursive: true, force: true })
 const minutes = Math.round(lifeMs / 6_000) / 10
 const report = { ...soaked.counts, restarts, lifeMinutes: minutes, growth, problems }
 process.stdout.write(`${JSON.stringify(report, undefined, 2)}\n`)

@@ -31,5 +31,14 @@ const START = "[0-9a-z-]{1,64}"
 /** Matches the marks of the processes that one prompt has for itself. */
 export const marksOfPrompt = (prompt: PromptId): string => `prompt-${START}-${prompt}`
 
+/** Matches the marks that supervisors of older toolboxes give to the processes of prompts. */
+export const MARKS_WITHOUT_PROMPT = "prompt-[0-9]{1,20}-[0-9a-z]{1,20}"
+
+/** The time of the host's monotonic clock at which a mark was made; 0: the mark does not tell. */
+export const startedAtNs = (mark: string): bigint => {
+  const [, digits = ""] = /^[a-z]+-\d+-([0-9a-z]{1,20})(-|$)/.exec(mark) ?? []
+  return [...digits].reduce((ns, digit) => ns * 36n + BigInt(Number.parseInt(digit, 36)), 0n)
+}
+
 /** Matches the marks of the agent's processes, which work for every prompt of the sandbox. */
 export const MARKS_OF_AGENT = `agent-${START}`

@@ -2,10 +2,11 @@ import { bounded } from "@berth/protocol/bounded"
 import { MARK_VARIABLE } from "@berth/protocol/process-mark"
 import { abortable } from "./abortable.ts"
 import { run } from "./run.ts"
+import { timeoutSignal } from "./timeout-signal.ts"
 
 /** The time to read one group of environments. Milliseconds suffice, but a busy host starts programs late. */
 const READ_WITHIN_MS = 1_000
-const READS_AT_ONCE = 16
+const READS_AT_ONCE = 8
 /** The environments of one group: few enough that the output of grep is never cut off. */
 const GROUP = 512
 /** A group that cannot be read is read again in this many parts. */
@@ -67,7 +68,7 @@ const readGroup = async (
   signal: AbortSignal,
 ): Promise<[number, string][] | undefined> => {
   signal.throwIfAborted()
-  const inTime = AbortSignal.any([signal, AbortSignal.timeout(READ_WITHIN_MS)])
+  const inTime = AbortSignal.any([signal, timeoutSignal(READ_WITHIN_MS)])
   const paths = pids.map((pid) => `/proc/${pid}/environ`)
   // -s: a process that has ended meanwhile is no failure.
   const grep = ["grep", "-m1", "-aosHzE", "-e", `^${MARK_VARIABLE}=(${form})$`, "--", ...paths]

@@ -1,6 +1,7 @@
 import { abortable } from "./abortable.ts"
 import { readFreeMemory } from "./free-memory.ts"
 import { type FreeSpace, readFreeSpace } from "./free-space.ts"
+import { timeoutSignal } from "./timeout-signal.ts"
 
 /** out: nothing new is begun. low: room is made before it comes to that. */
 export type ShortageLevel = "low" | "out"
@@ -38,7 +39,7 @@ const READ_DEADLINE_MS = 5_000
 export const openShortage =
   (dataDir: string, read: (dataDir: string) => Promise<Free> = readFree): Shortage =>
   async (level) =>
-    shortageOf(await abortable(read(dataDir), AbortSignal.timeout(READ_DEADLINE_MS)), level)
+    shortageOf(await abortable(read(dataDir), timeoutSignal(READ_DEADLINE_MS)), level)
 
 export const shortageOf = ({ disk, memoryBytes }: Free, level: ShortageLevel): Lack | undefined => {
   const least = LEAST[level]

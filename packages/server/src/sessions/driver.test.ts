@@ -19,6 +19,7 @@ import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
 import { Driver, type DriverParts } from "./driver.ts"
 import type { StopLimits } from "./limits.ts"
+import type { AssignedPrompt } from "./rows.ts"
 import { openStored, type Stored } from "./stored.ts"
 
 const log = await createLogger({
@@ -527,9 +528,9 @@ describe("a stop that the sandbox does not take", () => {
     await expect.poll(again, { interval: 1, timeout: 5_000 }).toEqual(["stopped"])
   })
 
-  it("[R3.3] tries again to end the prompt's processes, until that succeeds", async () => {
+  it("[R3.3] tries again to end the prompt's processes, until that succeeds, and says so", async () => {
     let tries = 0
-    const { send, stop, states, sandboxesOf } = await setUp(
+    const { send, stop, states, sandboxesOf, told } = await setUp(
       undefined,
       { kept: mute, giveUp: async () => "others use it" },
       undefined,
@@ -541,12 +542,39 @@ describe("a stop that the sandbox does not take", () => {
         },
       },
     )
-    await send("go")
+    const { id } = await send("go")
     await expect.poll(sandboxesOf).toEqual([use.sandbox])
     await stop()
     await expect.poll(states).toEqual(["stopped"])
-    await expect.poll(() => tries).toBe(3)
+    const message = `what the stopped prompt ran in ${use.sandbox}: its processes were ended from outside`
+    await expect
+      .poll(async () => (await told()).at(-1))
+      .toEqual({ type: "warning", prompt: id, message })
+    expect(tries).toBe(3)
   })
+
+  it.each([
+    ["shell", true],
+    ["opencode", false],
+  ] as const)(
+    "[R3.3] knows whether the sandbox had another prompt for the shell since one started (%s)",
+    async (other, isFound) => {
+      const server = await setUp(undefined, { kept: mute, giveUp: async () => "others use it" })
+      const { id, session } = await server.send("go")
+      await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
+      await server.take({ type: "prompt.state", prompt: id, state: "running" })
+      const found = await server.rows.next(session)
+      const prompt = { ...found, sandbox: use.sandbox } as AssignedPrompt
+      expect(prompt.startedAt).toBe(AT)
+      expect(await server.rows.hasOtherShell(prompt)).toBe(false)
+      const beside = await server.beside(other)
+      expect(await server.rows.hasOtherShell(prompt)).toBe(isFound)
+      await server.take(ended(beside.id, "succeeded"))
+      expect(await server.rows.hasOtherShell(prompt)).toBe(isFound)
+      const later = { ...prompt, startedAt: new Date(Date.parse(AT) + 1).toISOString() }
+      expect(await server.rows.hasOtherShell(later)).toBe(false)
+    },
+  )
 
   it("[R3.3] gives up a sandbox for all sessions that wait for it, so that none of them keeps it for another", async () => {
     const given: (readonly string[])[] = []

@@ -1,13 +1,13 @@
-import { MARKS_OF_AGENT, marksOfPrompt } from "@berth/protocol/process-mark"
 import type { Logger } from "../logging/logger.ts"
 import type { EndProcesses } from "../sandboxes/requests/end-processes.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import type { Hindrance } from "./hindrance.ts"
+import { marksOf } from "./marks-of.ts"
 import type { AssignedPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 
 export interface EndOverdueParts {
-  readonly stored: Pick<Stored, "changes">
+  readonly stored: Pick<Stored, "rows" | "changes">
   /** Kills processes of a sandbox from outside. Returns how many; undefined: it cannot reach them. */
   readonly endProcesses: (which: EndProcesses) => Promise<number | undefined>
   readonly log: Logger
@@ -15,28 +15,25 @@ export interface EndOverdueParts {
 }
 
 /** How ending a prompt's processes went: in words, and whether another attempt may end more of them. */
-interface Killed {
+export interface Killed {
   readonly words: string
   readonly isToRepeat: boolean
 }
 
 /**
  * Ends a prompt whose sandbox did not take its stop, with what it runs. A crash may cut this short, and it is done
- * again. The prompt stays open until its sandbox confirms the end. Returns whether its processes could not be ended, and
- * another call may end them.
+ * again. The prompt stays open until its sandbox confirms the end. Returns undefined if the prompt is over.
  */
 export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) => {
-  const { changes } = stored
+  const { rows, changes } = stored
 
   /** Kills what the prompt runs. */
-  const endProcesses = async (
-    { id, sandbox, agent }: AssignedPrompt,
-    signal: AbortSignal,
-  ): Promise<Killed> => {
-    const marks = agent === "shell" ? marksOfPrompt(id) : MARKS_OF_AGENT
+  const endProcesses = async (prompt: AssignedPrompt, signal: AbortSignal): Promise<Killed> => {
+    const { id, sandbox } = prompt
     try {
+      const marks = await marksOf(rows, prompt)
       return {
-        words: wordsOf(await parts.endProcesses({ sandbox, marks, signal })),
+        words: wordsOf(await parts.endProcesses({ sandbox, ...marks, signal })),
         isToRepeat: false,
       }
     } catch (err) {
@@ -53,10 +50,10 @@ export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) =
       hindrance,
     }: { readonly withinMs: number; readonly hindrance: Hindrance | undefined },
     signal: AbortSignal,
-  ): Promise<boolean> => {
+  ): Promise<Killed | undefined> => {
     const others = await changes.noteOverdue(prompt)
     await at("stop.overdue")
-    if (others === undefined) return false
+    if (others === undefined) return undefined
     // The agent is one process for all its prompts. Ended from outside, it would fail those of others.
     const isShared = prompt.agent !== "shell" && others.length > 0
     const killed: Killed = isShared
@@ -66,13 +63,13 @@ export const openEndOverdue = ({ stored, log, at, ...parts }: EndOverdueParts) =
         }
       : await endProcesses(prompt, signal)
     // The prompt is over meanwhile, or the next server resumes it.
-    if (signal.aborted) return true
+    if (signal.aborted) return undefined
     await at("stop.enforced")
     const why = hindrance === undefined ? "" : ` (${hindrance.message})`
     const failure = `${prompt.sandbox} did not take the stop within ${withinMs / 1000} s${why}`
     await changes.endOverdue(prompt.id, `${failure}: ${killed.words}`)
     await at("stop.ended")
-    return killed.isToRepeat
+    return killed
   }
 }
 

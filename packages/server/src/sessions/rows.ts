@@ -16,6 +16,7 @@ import {
   type ExpressionBuilder,
   type Kysely,
   type Selectable,
+  sql,
   type Transaction,
 } from "kysely"
 import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
@@ -50,6 +51,8 @@ export interface Rows {
   busy(): Promise<SessionId[]>
   /** The prompts of a sandbox that were stopped and ended without its word, and may still run. */
   overdue(sandbox: SandboxId): Promise<{ readonly id: PromptId; readonly session: SessionId }[]>
+  /** Whether the prompt's sandbox had another prompt for the shell since this one started. */
+  hasOtherShell(prompt: AssignedPrompt): Promise<boolean>
   /** The sandbox of the last prompt that was assigned to any. */
   lastSandbox(session: SessionId): Promise<SandboxId | undefined>
 }
@@ -178,6 +181,25 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .where("state", "not in", PENDING)
       .where("stop_overdue", "=", 1)
       .execute(),
+  hasOtherShell: async ({ id, sandbox, startedAt }) => {
+    const other = await db
+      .selectFrom("prompts")
+      .innerJoin("sessions", "sessions.id", "prompts.session")
+      .select("prompts.id")
+      .where("sandbox", "=", sandbox)
+      .where("prompts.id", "<>", id)
+      .where(sql`sessions.agent ->> '$.kind'`, "=", "shell")
+      .where(({ eb, or }) =>
+        or([
+          eb("prompts.state", "in", PENDING),
+          eb("prompts.stop_overdue", "=", 1),
+          eb("ended_at_ms", ">=", Date.parse(startedAt ?? "")),
+        ]),
+      )
+      .limit(1)
+      .executeTakeFirst()
+    return other !== undefined
+  },
   lastSandbox: async (session) => {
     const row = await db
       .selectFrom("prompts")

@@ -40,6 +40,8 @@ export interface Standing {
   readonly enforceAtMs: number
   /** When the processes of the prompt are to be ended; undefined: that is done, or another attempt ends no more of them. */
   readonly endProcessesAtMs: number | undefined
+  /** The last attempt to end the processes of the prompt failed. */
+  readonly hasKillFailed: boolean
   readonly observed: Observed
   /** The wait that followers were told about last. */
   readonly told: Told | undefined
@@ -87,6 +89,7 @@ export const newStanding = (
   isEnforcing: false,
   enforceAtMs: nowMs,
   endProcessesAtMs: nowMs,
+  hasKillFailed: false,
   observed: { atMs: nowMs, hindrance: undefined, hinderedMs: 0, unheardMs: undefined },
   told: undefined,
 })

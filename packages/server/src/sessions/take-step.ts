@@ -90,6 +90,7 @@ type Begin = (prompt: AssignedPrompt, taking: Taking) => void
 
 const openTakeInSandbox = (parts: TakeStepParts) => {
   const { sandboxes, limits, log } = parts
+  const { changes } = parts.stored
   const endOverdue = openEndOverdue(parts)
   const giveUp = openGiveUp(parts)
   const noteFailure = (prompt: AssignedPrompt) => (err: Error) =>
@@ -124,10 +125,16 @@ const openTakeInSandbox = (parts: TakeStepParts) => {
       const { hindrance } = taking.attempt.standing.observed
       const overdue = { withinMs: limits.stop.stopWithinMs, hindrance }
       enforce(parts, taking, prompt, async (signal) => {
-        const isToRepeat = await endOverdue(prompt, overdue, signal)
+        const killed = await endOverdue(prompt, overdue, signal)
+        if (killed === undefined) return
         const { attempt } = taking
+        const { isToRepeat, words } = killed
+        // The prompt has ended with other words.
+        const message = `what the stopped prompt ran in ${prompt.sandbox}: ${words}`
+        if (attempt.standing.hasKillFailed && !isToRepeat)
+          await changes.tell(prompt.session, { type: "warning", prompt: prompt.id, message })
         const endProcessesAtMs = isToRepeat ? attempt.nowMs + limits.stop.stopWithinMs : undefined
-        attempt.set({ endProcessesAtMs })
+        attempt.set({ endProcessesAtMs, hasKillFailed: isToRepeat })
       })
     },
     "give up sandbox": (prompt, taking) => {

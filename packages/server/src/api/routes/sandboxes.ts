@@ -7,6 +7,7 @@ import {
 } from "@berth/protocol/sandboxes"
 import type { FastifyInstance, FastifyReply } from "fastify"
 import { z } from "zod"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { parseInput, sandboxIdOf } from "../parse.ts"
 import { untilGone } from "../until-gone.ts"
@@ -57,8 +58,7 @@ export const sandboxRoutes = (
     const { wait = 0 } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    if (wait > 0)
-      await sandboxes.running.booted(id, AbortSignal.any([signal, AbortSignal.timeout(wait)]))
+    if (wait > 0) await sandboxes.running.booted(id, AbortSignal.any([signal, timeoutSignal(wait)]))
     const view = await sandboxes.views.get(id, signal)
     reply.header(SANDBOX_HEADER, view.identity.sandbox)
     return view

@@ -1,4 +1,5 @@
 import { serialByKey } from "../../host/serial.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../backend.ts"
 import type { Watchers } from "../watchers.ts"
 import { inspectContainer } from "./engine/containers.ts"
@@ -13,7 +14,7 @@ export const announcer = ({ engine, installation, leaving, far }: Parts, watcher
     // The port of an ended sandbox is free for another one.
     far?.forget()
     if (action === "destroy") return watchers.emit({ kind: "removed", sandbox })
-    const signal = AbortSignal.timeout(DEADLINES_MS.inspect)
+    const signal = timeoutSignal(DEADLINES_MS.inspect)
     // An inspection would keep the engine from removing the container.
     const found = leaving.has(sandbox)
       ? undefined

@@ -1,4 +1,5 @@
 import type { InstallationId } from "@berth/protocol/ids"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { type Backend, type Call, DEADLINES_MS } from "../backend.ts"
 import { withinDeadline } from "../call.ts"
 import type { OnFence } from "../fence-watch.ts"
@@ -61,7 +62,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
     }
     /** Reads the engine's info again: another version may run after a restart. Its place does not change. */
     const renewInfo = () => {
-      const asked = readInfo(engine, directory, AbortSignal.timeout(DEADLINES_MS.describe))
+      const asked = readInfo(engine, directory, timeoutSignal(DEADLINES_MS.describe))
       asked.then(
         (now) => {
           info = { ...now, local: info.local }
@@ -82,7 +83,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
           far?.forget()
           watchers.emit({ kind: "resync" })
           renewInfo()
-          const signal = AbortSignal.timeout(DEADLINES_MS.remove)
+          const signal = timeoutSignal(DEADLINES_MS.remove)
           // Volumes that the engine still refuses to remove are left for `recover`.
           parts.mountVolumes.removeLeft(signal).catch(() => {})
         },

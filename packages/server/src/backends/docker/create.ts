@@ -3,6 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { ObservedSandbox } from "../backend.ts"
 import { refuseOtherConfiguration } from "../refusals.ts"
 import { type ContainerInput, containerOf, imageOf } from "./container.ts"
@@ -90,11 +91,7 @@ const createContainer = async (
   const request = { method: "POST", path, query, body: parts.far?.publish(body) ?? body } as const
   signal.throwIfAborted()
   // The engine finishes a creation even if the client hangs up, so the answer is awaited.
-  const asked = parts.engine.ask(
-    request,
-    [201, 400, 404, 409],
-    AbortSignal.timeout(UNDO_DEADLINE_MS),
-  )
+  const asked = parts.engine.ask(request, [201, 400, 404, 409], timeoutSignal(UNDO_DEADLINE_MS))
   const answer = await settledOrLate(asked, signal)
   signal.throwIfAborted()
   if (answer.status === 409) return nameTaken(parts, spec, answer, signal)
@@ -231,7 +228,7 @@ const requireCaches = async (
 /** Undoes this very creation. A container of somebody else's, or of an earlier creation, stays. */
 const undo = async (parts: Parts, { identity }: SandboxSpec, createdAt: string): Promise<void> => {
   const { engine, installation } = parts
-  const signal = AbortSignal.timeout(UNDO_DEADLINE_MS)
+  const signal = timeoutSignal(UNDO_DEADLINE_MS)
   try {
     const found = await inspectSandbox(engine, identity.sandbox, signal)
     const there = found && observe(found, installation, [])

@@ -1,4 +1,5 @@
 import { abortable } from "../../host/abortable.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../backend.ts"
 import type { Volume, VolumeAnswer } from "./engine/volumes.ts"
 
@@ -42,7 +43,7 @@ export class EnsuredVolumes {
   /** The request belongs to all callers that join it, so no caller's signal ends it. */
   #ask(volume: Volume): Promise<VolumeAnswer> {
     const { name } = volume
-    const within = AbortSignal.timeout(DEADLINES_MS.ensureCache)
+    const within = timeoutSignal(DEADLINES_MS.ensureCache)
     const asked = this.#ensure(volume, within).finally(() => this.#asked.delete(name))
     this.#asked.set(name, asked)
     return asked

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { backoffMs } from "../../host/backoff.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Engine } from "./engine/engine.ts"
 import { ours, sandboxOf } from "./engine/names.ts"
 
@@ -78,7 +79,7 @@ const connectOnce = async (
   installation: InstallationId,
   signal: AbortSignal,
 ): Promise<IncomingMessage> => {
-  const late = AbortSignal.timeout(CONNECT_DEADLINE_MS)
+  const late = timeoutSignal(CONNECT_DEADLINE_MS)
   const { SystemTime } = await engine.read(
     { method: "GET", path: "/info" },
     z.object({ SystemTime: z.iso.datetime({ offset: true }) }),
@@ -108,7 +109,7 @@ const reconnect = async (
 ): Promise<IncomingMessage | undefined> => {
   for (let failures = 1; !closing.aborted; failures += 1) {
     try {
-      await engine.renew(AbortSignal.any([closing, AbortSignal.timeout(CONNECT_DEADLINE_MS)]))
+      await engine.renew(AbortSignal.any([closing, timeoutSignal(CONNECT_DEADLINE_MS)]))
       return await connect()
     } catch {
       // The engine is down. Callers of operations are told; this loop only tries again.
@@ -129,7 +130,7 @@ const readEvents = async (
     const asked = engine.ask(
       { method: "GET", path: "/_ping" },
       [200],
-      AbortSignal.timeout(CONNECT_DEADLINE_MS),
+      timeoutSignal(CONNECT_DEADLINE_MS),
     )
     asked.catch(() => stream.destroy())
   }, SILENCE_MS)

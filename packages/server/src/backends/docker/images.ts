@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { abortable } from "../../host/abortable.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { type Engine, parseAnswer } from "./engine/engine.ts"
 
 /** The images that sandboxes are made from. */
@@ -65,7 +66,7 @@ const findImage = async (
 }
 
 const pullImage = async (engine: Engine, reference: string, onPull: OnPull): Promise<void> => {
-  const signal = AbortSignal.timeout(PULL_DEADLINE_MS)
+  const signal = timeoutSignal(PULL_DEADLINE_MS)
   const query = { fromImage: withTag(reference) }
   const request = { method: "POST", path: "/images/create", query } as const
   let stream: IncomingMessage

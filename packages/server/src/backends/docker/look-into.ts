@@ -1,5 +1,6 @@
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { removeContainer } from "./engine/containers.ts"
 import { type Engine, parseAnswer } from "./engine/engine.ts"
 import { imageMissing } from "./engine/failures.ts"
@@ -31,7 +32,7 @@ export const lookInto = async <Result>(
 ): Promise<Result> => {
   const name = `berth-${image.installation}-look-${image.digest.slice("sha256:".length).slice(0, SHORT_DIGEST)}`
   // Removes the container by its name, since a creation may have succeeded without an answer.
-  const remove = () => removeContainer(engine, name, AbortSignal.timeout(UNDO_DEADLINE_MS))
+  const remove = () => removeContainer(engine, name, timeoutSignal(UNDO_DEADLINE_MS))
   try {
     const engineId = await createIdle(engine, image, name, signal)
     return await look(filesOf(engine, engineId, signal))

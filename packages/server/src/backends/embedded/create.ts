@@ -3,6 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { settleAll } from "../../host/settle-all.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { orNoRoom } from "../no-room.ts"
 import { type Monitor, startConmon } from "./conmon.ts"
 import { hasMapping } from "./ids/mapping.ts"
@@ -50,7 +51,7 @@ export const createSandbox = async (
   } catch (thrown) {
     // The disk is looked at before anything is given back.
     const failure = await orDiskFull(parts, thrown)
-    await removeSandbox(parts, begun, AbortSignal.timeout(UNDO_DEADLINE_MS))
+    await removeSandbox(parts, begun, timeoutSignal(UNDO_DEADLINE_MS))
     throw failure
   }
 }

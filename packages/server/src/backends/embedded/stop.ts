@@ -1,3 +1,4 @@
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { findExit, untilEnded } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { signalProcess } from "./process.ts"
@@ -16,7 +17,7 @@ export const stopSandbox = async (
   if (state.init) signalProcess(state.init, "SIGTERM")
   reclaims.end(sandbox)
   if (await cgroup.isFrozen()) await cgroup.thaw(signal)
-  const grace = AbortSignal.any([signal, AbortSignal.timeout(graceMs)])
+  const grace = AbortSignal.any([signal, timeoutSignal(graceMs)])
   const isInTime = await untilEnded(state, exits, grace).then(
     () => true,
     () => false,

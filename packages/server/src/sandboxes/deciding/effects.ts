@@ -4,6 +4,7 @@ import type { Event } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxIdentity } from "@berth/protocol/sandbox"
 import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Logger } from "../../logging/logger.ts"
 import { operation } from "../../logging/operation.ts"
 import type { Rescue } from "../disk/rescue.ts"
@@ -237,7 +238,7 @@ class EngineEffects implements Effects {
   async #bootFailureOf(sandbox: SandboxId): Promise<string | undefined> {
     const { sharedDirectories, bridges } = this.#parts
     const shared = await sharedDirectories.find(sandbox)
-    const signal = AbortSignal.timeout(BOOT_ANSWER_MS)
+    const signal = timeoutSignal(BOOT_ANSWER_MS)
     const trace = shared && (await bridges.trace(shared, signal).catch(() => undefined))
     if (trace?.outcome !== "failed") return undefined
     return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`

@@ -3,6 +3,7 @@ import { type ConfigHash, SandboxConfig, type SystemIdentity } from "@berth/prot
 import type { SystemSource, WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../../backends/backend.ts"
 import type { HostCertificates } from "../../certificates/host-certificates.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { ToolboxWait } from "../../toolbox/current.ts"
 import { optionalAgent } from "../../toolbox/inputs/optional-agents.ts"
 import type { Toolbox } from "../../toolbox/store.ts"
@@ -97,7 +98,7 @@ export const openDesiredConfigs = (parts: DesiredConfigsParts): DesiredConfigs =
     const key = JSON.stringify(source)
     const known = systems.get(key)
     if (known !== undefined) return known
-    const system = backend.resolveSystem(source, { signal: AbortSignal.timeout(KNOWN_MS) })
+    const system = backend.resolveSystem(source, { signal: timeoutSignal(KNOWN_MS) })
     systems.set(key, system)
     system.catch(() => {
       if (systems.get(key) === system) systems.delete(key)

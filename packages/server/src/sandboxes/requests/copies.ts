@@ -1,4 +1,5 @@
 import type { SandboxId, Slug } from "@berth/protocol/ids"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Rescue } from "../disk/rescue.ts"
 import { type ForkCall, openFork } from "../files/fork.ts"
@@ -52,7 +53,7 @@ export const openCopies = (parts: CopiesParts): Copies => {
    * A workspace that somebody else uses by now stays.
    */
   const removeFirst = async (workspace: Slug): Promise<void> => {
-    const signal = AbortSignal.timeout(REMOVE_FIRST_MS)
+    const signal = timeoutSignal(REMOVE_FIRST_MS)
     const begun = await rows.ofWorkspace(workspace)
     const hasFailed = ({ id, phase }: SandboxRow) =>
       phase === "stopping" || (phase === "creating" && !transients.get(id).isBeingMade)

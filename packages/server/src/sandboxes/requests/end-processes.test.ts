@@ -135,6 +135,21 @@ describe("[R3.3] ending the processes of a prompt from outside", () => {
   )
 })
 
+it("[R3.3] kills only what the caller means among the marks of the form", async () => {
+  const meant = await inside.start("prompt", "sleep 1000 & echo $!", prompt, "7-one")
+  const other = await inside.start("prompt", "sleep 1000 & echo $!", prompt, "7-two")
+  const endProcesses = openEndProcesses(async () => inside.list)
+  await endProcesses({
+    sandbox: newId.sandbox(),
+    marks: marksOfPrompt(prompt),
+    isMeant: (mark) => mark.includes("one"),
+    signal: never,
+  })
+  const left = await inside.list()
+  expect(left).toEqual(expect.arrayContaining(other))
+  expect(meant.filter((pid) => left.includes(pid))).toEqual([])
+})
+
 it("[R3.3] spares an agent that its supervisor starts again meanwhile", async () => {
   const before = await inside.start("agent", "sleep 1000 & echo $!")
   let next: number[] | undefined

@@ -4,12 +4,15 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { findMarks } from "../../host/marked.ts"
 import { isRunning, type ProcessStat, readStat } from "../../host/process-stat.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { ListerOf } from "../state/groups.ts"
 
 export interface EndProcesses {
   readonly sandbox: SandboxId
   /** The form of the marks of the processes to end. */
   readonly marks: string
+  /** Whether a mark of that form is meant. Default: every one is. */
+  readonly isMeant?: (mark: string) => boolean
   readonly signal: AbortSignal
 }
 
@@ -36,11 +39,11 @@ const TICKS_PER_SECOND = 100
  */
 export const openEndProcesses =
   (listerOf: ListerOf) =>
-  async ({ sandbox, marks: form, signal }: EndProcesses): Promise<number | undefined> => {
+  async ({ sandbox, marks: form, isMeant, signal }: EndProcesses): Promise<number | undefined> => {
     const list = await listerOf(sandbox)
     if (list === undefined) return undefined
-    const inTime = AbortSignal.any([signal, AbortSignal.timeout(END_WITHIN_MS)])
-    const marks = new OwnMarks(ticksNow())
+    const inTime = AbortSignal.any([signal, timeoutSignal(END_WITHIN_MS)])
+    const marks = new OwnMarks(ticksNow(), isMeant)
     const killed = new Set<string>()
     let unread: ReadonlySet<string> = new Set()
     /** Returns whether there was nothing to kill. */
@@ -80,11 +83,13 @@ export const openEndProcesses =
  */
 class OwnMarks {
   readonly #beganTicks: number
+  readonly #isMeant: (mark: string) => boolean
   readonly #marks = new Set<string>()
   readonly #owners = new Set<string>()
 
-  constructor(beganTicks: number) {
+  constructor(beganTicks: number, isMeant: (mark: string) => boolean = () => true) {
     this.#beganTicks = beganTicks
+    this.#isMeant = isMeant
   }
 
   /** Whether the process was found with such a mark. Others are asked again: one that replaces itself shows none. */
@@ -95,7 +100,8 @@ class OwnMarks {
   add(entries: readonly ProcessStat[], found: ReadonlyMap<number, string>): void {
     for (const { pid, startTicks } of entries) {
       const mark = found.get(pid)
-      if (mark !== undefined && startTicks <= this.#beganTicks) this.#marks.add(mark)
+      if (mark === undefined || startTicks > this.#beganTicks) continue
+      if (this.#isMeant(mark)) this.#marks.add(mark)
     }
     for (const entry of entries)
       if (this.#marks.has(found.get(entry.pid) ?? "")) this.#owners.add(idOf(entry))

@@ -4,6 +4,7 @@ import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
 import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Serially } from "../../host/serial.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import { decideRequest, type RequestAnswer, type SandboxThere } from "../deciding/decide-request.ts"
 import { undrain } from "../deciding/undrain.ts"
 import { isBootOver } from "../keeping/boot-summary.ts"
@@ -105,10 +106,7 @@ class Ensuring {
         this.#wakeOthers(slug)
         return step
       }
-      patience ??= AbortSignal.any([
-        signal,
-        AbortSignal.timeout(options.waitMs ?? MAX_DRAIN_WAIT_MS),
-      ])
+      patience ??= AbortSignal.any([signal, timeoutSignal(options.waitMs ?? MAX_DRAIN_WAIT_MS)])
       await this.#waitFor(slug, step.waitFor, patience)
     }
   }
@@ -179,7 +177,7 @@ class Ensuring {
     const { departures, leases, decisions } = this.#parts
     const others = this.#waiting.get(slug) ?? new AbortController()
     this.#waiting.set(slug, others)
-    const lookAgain = AbortSignal.timeout(LOOK_AGAIN_MS)
+    const lookAgain = timeoutSignal(LOOK_AGAIN_MS)
     const aWhile = AbortSignal.any([patience, others.signal, lookAgain])
     try {
       await departures.of(row.id, aWhile)

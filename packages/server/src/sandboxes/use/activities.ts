@@ -4,6 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { LeaseKind } from "@berth/protocol/lease"
 import { serialByKey } from "../../host/serial.ts"
+import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Clock } from "../state/clock.ts"
 import type { Leases } from "./leases.ts"
 
@@ -119,7 +120,7 @@ class ToldActivities implements Activities {
   }
 
   async #queryNow(sandbox: SandboxId): Promise<void> {
-    const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(ANSWER_MS)])
+    const signal = AbortSignal.any([this.#over.signal, timeoutSignal(ANSWER_MS)])
     await this.#sync(sandbox, await this.#parts.query(sandbox, undefined, signal))
   }
 

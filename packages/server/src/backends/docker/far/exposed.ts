@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId } from "@berth/protocol/ids"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { z } from "zod"
+import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import { describeAddress, type EngineAddress } from "../engine/address.ts"
 import { removeContainer } from "../engine/containers.ts"
 import type { Engine } from "../engine/engine.ts"
@@ -45,7 +46,7 @@ export const requireUnexposed = async (
     if (StatusCode === REACHED) throw exposed(engine.address)
     if (StatusCode !== 0) throw untried(engine.address, StatusCode)
   } finally {
-    await removeContainer(engine, name, AbortSignal.timeout(REMOVE_DEADLINE_MS))
+    await removeContainer(engine, name, timeoutSignal(REMOVE_DEADLINE_MS))
   }
 }
 

@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { abortable } from "../../../host/abortable.ts"
+import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../../backend.ts"
 import { checkMountTargets } from "../../mount-targets.ts"
 import type { Engine } from "../engine/engine.ts"
@@ -43,7 +44,7 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
   let trial: Promise<void> | undefined
   /** Runs the check until it succeeds once, with one attempt for all who wait. */
   const requireUnexposedOnce = (image: string, toolbox: string, signal: AbortSignal) => {
-    const within = AbortSignal.timeout(DEADLINES_MS.create)
+    const within = timeoutSignal(DEADLINES_MS.create)
     trial ??= requireUnexposed(engine, { installation, image, toolbox }, within).catch(
       (failure) => {
         trial = undefined
@@ -75,8 +76,7 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
     open: (sandbox, engineId, sharedDirectory) =>
       doors.open(sandbox, {
         sharedDirectory,
-        address: () =>
-          publishedAt(engine, engineId, host, AbortSignal.timeout(DEADLINES_MS.inspect)),
+        address: () => publishedAt(engine, engineId, host, timeoutSignal(DEADLINES_MS.inspect)),
       }),
     close: doors.close,
     forget: doors.forget,

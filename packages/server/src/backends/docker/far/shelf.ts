@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream"
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
+import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import { removeContainer } from "../engine/containers.ts"
 import type { Engine } from "../engine/engine.ts"
 import { INSTALLATION_LABEL } from "../engine/names.ts"
@@ -62,6 +63,6 @@ export const withShelf = async <Result>(
       },
     })
   } finally {
-    await removeContainer(engine, Id, AbortSignal.timeout(REMOVE_DEADLINE_MS))
+    await removeContainer(engine, Id, timeoutSignal(REMOVE_DEADLINE_MS))
   }
 }

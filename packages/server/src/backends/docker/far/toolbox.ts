@@ -5,6 +5,7 @@ import type { InstallationId } from "@berth/protocol/ids"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { abortable } from "../../../host/abortable.ts"
 import { keepStart, startChild } from "../../../host/child.ts"
+import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import type { Engine } from "../engine/engine.ts"
 import { INSTALLATION_LABEL, ours } from "../engine/names.ts"
 import { ensureVolume, listVolumes } from "../engine/volumes.ts"
@@ -34,7 +35,7 @@ export const openFarToolboxes = (engine: Engine, installation: InstallationId): 
     return id.success ? `berth-${installation}-${id.data}` : undefined
   }
   const fill = async (source: string, image: string): Promise<void> => {
-    const signal = AbortSignal.timeout(FILL_DEADLINE_MS)
+    const signal = timeoutSignal(FILL_DEADLINE_MS)
     const name = volumeOf(source) ?? ""
     const labels = { [INSTALLATION_LABEL]: installation, [TOOLBOX_LABEL]: basename(source) }
     await ensureVolume(engine, { name, labels, options: {} }, signal)

@@ -4,6 +4,7 @@ import type { Ipv4Range } from "@berth/protocol/network"
 import { z } from "zod"
 import { abortable } from "../../../host/abortable.ts"
 import { serialByKey } from "../../../host/serial.ts"
+import { timeoutSignal } from "../../../host/timeout-signal.ts"
 import { DEADLINES_MS } from "../../backend.ts"
 import { readBounds } from "../../connections/bounds.ts"
 import type { Engine } from "../engine/engine.ts"
@@ -43,7 +44,7 @@ export const createBridge = (
   let attempt: Promise<void> | undefined
 
   const make = async () => {
-    const signal = AbortSignal.timeout(DEADLINES_MS.ensureNetwork)
+    const signal = timeoutSignal(DEADLINES_MS.ensureNetwork)
     // The fence comes before the network, so that nothing is ever on it without a fence; and each time, since people
     // flush rules.
     if (fenced) {
