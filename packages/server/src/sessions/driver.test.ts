@@ -34,7 +34,8 @@ const use = {
   end: async () => {},
 } as Partial<Use> as Use
 
-const keeping = (kept: Partial<SandboxConnection>): SandboxConnection => kept as SandboxConnection
+const connectionOf = (connection: Partial<SandboxConnection>): SandboxConnection =>
+  connection as SandboxConnection
 
 const AT = "2026-01-02T03:04:05.678Z"
 
@@ -53,7 +54,7 @@ const isStateOf = (body: EventBody, prompt: PromptId, state: string): boolean =>
   body.type === "prompt.state" && body.prompt === prompt && body.state === state
 
 const succeeding = (): SandboxConnection =>
-  keeping({
+  connectionOf({
     agent: "shell",
     connected: Promise.resolve(),
     startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
@@ -98,7 +99,7 @@ const setUp = async (
     resume: async () => use,
     endUses: async () => {},
     gone: (_, signal) => never(signal),
-    kept: () => keeping(kept),
+    connection: () => connectionOf(kept),
     haltOf: () => undefined,
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
@@ -185,7 +186,8 @@ it("[R3.1] runs a prompt though the store cannot be read three times", async () 
 it("[R3.4] interrupts a prompt at its sandbox's end, though the store failed at the first look", async () => {
   let looks = 0
   const { send, states } = await setUp(undefined, {
-    kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "started" }) }),
+    connection: () =>
+      connectionOf({ agent: "shell", startPrompt: async () => ({ state: "started" }) }),
     gone: async () => {
       if (++looks === 1) throw new BerthError("store.busy", "somebody has it")
     },
@@ -197,14 +199,14 @@ it("[R3.4] interrupts a prompt at its sandbox's end, though the store failed at 
 /** Sends a prompt to a session with one agent and a sandbox with another, and returns what the sandbox was given. */
 const startsWith = async (session: "shell" | "opencode", sandbox: "shell" | "opencode") => {
   const starts: PromptStart[] = []
-  const kept = keeping({
+  const kept = connectionOf({
     agent: sandbox,
     startPrompt: async (start) => {
       starts.push(start)
       return { state: "ended", result: { state: "succeeded" } }
     },
   })
-  const { send, states } = await setUp(undefined, { kept: () => kept }, undefined, session)
+  const { send, states } = await setUp(undefined, { connection: () => kept }, undefined, session)
   await send("remove what is old")
   await expect.poll(states).not.toEqual(["queued"])
   return { starts, states: await states() }
@@ -234,7 +236,8 @@ it("[R3.1] runs a prompt before it is known what the one before it left running"
 it("[R3.4] ends a prompt as its sandbox says, though no event of that comes", async () => {
   const result = { state: "failed", reason: "no" } as const
   const { send, states } = await setUp(undefined, {
-    kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "ended", result }) }),
+    connection: () =>
+      connectionOf({ agent: "shell", startPrompt: async () => ({ state: "ended", result }) }),
   })
   await send("go")
   await expect.poll(states).toEqual(["failed"])
@@ -264,8 +267,8 @@ it("[R3.3] never starts a prompt that is stopped before its sandbox is reached",
   const connected = Promise.withResolvers<void>()
   let starts = 0
   const { send, stop, states, sandboxesOf } = await setUp(undefined, {
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         connected: connected.promise,
         startPrompt: async () => {
@@ -298,8 +301,8 @@ it("tells what a queued prompt waits for as that changes, and nothing once it ha
       await attempts[1].promise
       return use
     },
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         boot: { mode: "fresh", outcome: "running", readyAtMs: null, running, ending: null },
         startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
@@ -339,7 +342,7 @@ it("tells what refuses a prompt for now, and since when it does", async () => {
 
 describe("a stop that the sandbox does not take", () => {
   const mute = () =>
-    keeping({
+    connectionOf({
       agent: "shell",
       connected: new Promise<void>(() => {}),
       silence: { forMs: 1_000, reason: new BerthError("bridge.timed_out", "no answer") },
@@ -353,7 +356,7 @@ describe("a stop that the sandbox does not take", () => {
     let uses = 0
     const server = await setUp(undefined, {
       useOf: async () => (uses++ === 0 ? use : other),
-      kept: (sandbox) => (sandbox === use.sandbox ? mute() : succeeding()),
+      connection: (sandbox) => (sandbox === use.sandbox ? mute() : succeeding()),
       gone: (sandbox, signal) => (sandbox === use.sandbox ? gone.promise : never(signal)),
       giveUp: async (_, givingUp) => {
         given.resolve(givingUp)
@@ -390,8 +393,8 @@ describe("a stop that the sandbox does not take", () => {
     const answering = Promise.withResolvers<void>()
     const said: string[] = []
     const server = await setUp(undefined, {
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async ({ prompt, text }) => {
@@ -433,10 +436,10 @@ describe("a stop that the sandbox does not take", () => {
     let isSilent = true
     const said: string[] = []
     const server = await setUp(undefined, {
-      kept: () =>
+      connection: () =>
         isSilent
           ? mute()
-          : keeping({
+          : connectionOf({
               ...succeeding(),
               stopPrompt: async () => {
                 said.push("stop")
@@ -470,7 +473,7 @@ describe("a stop that the sandbox does not take", () => {
     const gone = Promise.withResolvers<void>()
     let tries = 0
     const { send, stop, rows, sandboxesOf } = await setUp(undefined, {
-      kept: mute,
+      connection: mute,
       gone: () => gone.promise,
       giveUp: async () => {
         if (++tries < 3) return "others use it"
@@ -488,8 +491,8 @@ describe("a stop that the sandbox does not take", () => {
   it("[R3.3] ends the prompt also where the sandbox falls silent after it took the stop", async () => {
     let stops = 0
     const { send, stop, states, sandboxesOf } = await setUp(undefined, {
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async () => ({ state: "started" }),
@@ -508,8 +511,8 @@ describe("a stop that the sandbox does not take", () => {
   it("[R3.3] ends the prompt also where the sandbox falls silent, and somebody asks for the stop again and again", async () => {
     let stops = 0
     const { send, stop, states, sandboxesOf } = await setUp(undefined, {
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async () => ({ state: "started" }),
@@ -531,7 +534,7 @@ describe("a stop that the sandbox does not take", () => {
     let tries = 0
     const { send, stop, states, sandboxesOf } = await setUp(
       undefined,
-      { kept: mute, giveUp: async () => "others use it" },
+      { connection: mute, giveUp: async () => "others use it" },
       undefined,
       undefined,
       {
@@ -551,7 +554,7 @@ describe("a stop that the sandbox does not take", () => {
   it("[R3.3] gives up a sandbox for all sessions that wait for it, so that none of them keeps it for another", async () => {
     const given: (readonly string[])[] = []
     const server = await setUp(undefined, {
-      kept: mute,
+      connection: mute,
       giveUp: async (_, { by }) => {
         given.push(by)
         return "others use it"
@@ -575,7 +578,7 @@ describe("a stop that the sandbox does not take", () => {
   ])("[R3.3] says what became of the prompt's processes (%s)", async (found, words) => {
     const { send, stop, prompts, sandboxesOf } = await setUp(
       undefined,
-      { kept: mute, giveUp: async () => "others use it" },
+      { connection: mute, giveUp: async () => "others use it" },
       undefined,
       undefined,
       {
@@ -593,7 +596,7 @@ describe("a stop that the sandbox does not take", () => {
 
   it("[R3.3] says that the sandbox is halted", async () => {
     const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
-      kept: mute,
+      connection: mute,
       haltOf: () => "the disk is full",
       giveUp: async () => "it is halted (the disk is full)",
     })
@@ -617,7 +620,10 @@ describe("a stop that the sandbox does not take", () => {
       const ended: EndProcesses[] = []
       const server = await setUp(
         undefined,
-        { kept: () => keeping({ ...mute(), agent: own }), giveUp: async () => "others use it" },
+        {
+          connection: () => connectionOf({ ...mute(), agent: own }),
+          giveUp: async () => "others use it",
+        },
         undefined,
         own,
         {
@@ -655,9 +661,9 @@ describe("a stop that the sandbox does not take", () => {
       while (performance.now() < overMs);
     }
     const others: Parameters<typeof setUp>[1] = {
-      kept: () => {
+      connection: () => {
         if (++looks === stallAt) stall()
-        return keeping({
+        return connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async () => ({ state: "started" }),
@@ -689,8 +695,8 @@ describe("a stop that the sandbox does not take", () => {
     const { send, stop, states, prompts } = await setUp(
       undefined,
       {
-        kept: () =>
-          keeping({
+        connection: () =>
+          connectionOf({
             agent: "shell",
             connected: Promise.resolve(),
             startPrompt: async () => {
@@ -722,9 +728,9 @@ describe("a stop that the sandbox does not take", () => {
     let looks = 0
     const ended = Promise.withResolvers<void>()
     const { send, stop, states } = await setUp(undefined, {
-      kept: () => {
+      connection: () => {
         if (++looks > 20) ended.resolve()
-        return keeping({
+        return connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           silence: undefined,
@@ -744,14 +750,14 @@ describe("a stop that the sandbox does not take", () => {
 
 describe("a prompt whose sandbox cannot be used when the server starts", () => {
   const started = () =>
-    keeping({
+    connectionOf({
       agent: "shell",
       connected: Promise.resolve(),
       startPrompt: async () => ({ state: "started" }),
     })
   const refusing = async (refusal: () => BerthError | undefined, stays?: string) => {
     const server = await setUp(undefined, {
-      kept: started,
+      connection: started,
       resume: async () => {
         const error = refusal()
         if (error !== undefined) throw error
@@ -795,8 +801,8 @@ it("tells how a sandbox refuses a prompt for now, until it accepts the prompt", 
   const taken = Promise.withResolvers<PromptStanding>()
   let isRefused = true
   const { driver, send } = await setUp(undefined, {
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         connected: Promise.resolve(),
         startPrompt: async () => {
@@ -832,8 +838,8 @@ it("[R1.6] keeps a prompt's sandbox in use while the store fails, and until the 
     {
       useOf: async () => ({ ...use, end: async () => void ends++ }),
       resume: async () => expect.unreachable("it has its sandbox"),
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           silence: { forMs: 1_000, reason: undefined },
@@ -858,9 +864,9 @@ it("[R3.4] lets a prompt that nobody stops wait for a sandbox that was not reach
   let looks = 0
   const given: unknown[] = []
   const { driver, send, states, sandboxesOf } = await setUp(undefined, {
-    kept: () => {
+    connection: () => {
       looks++
-      return keeping({
+      return connectionOf({
         agent: "shell",
         connected: new Promise<void>(() => {}),
         silence: { forMs: 24 * 3600_000, reason: undefined },
@@ -881,8 +887,8 @@ it("[R3.4] lets a prompt that nobody stops wait for a sandbox that was not reach
 
 it("keeps no promise for each look at a prompt that runs for long", async () => {
   const { driver, send, sandboxesOf } = await setUp(undefined, {
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         connected: Promise.resolve(),
         startPrompt: async () => ({ state: "started" }),
