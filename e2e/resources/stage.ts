@@ -80,9 +80,9 @@ export const setStage = async (
 
   /** Runs a command as the agent's user, which must succeed, and returns its output. */
   const run = async (sandbox: SandboxId, text: string): Promise<string> => {
-    const kept = sandboxes.running.kept(sandbox)
+    const connection = sandboxes.running.connection(sandbox)
     const prompt = newId.prompt()
-    await kept.startPrompt({ prompt, session: newId.session(), text })
+    await connection.startPrompt({ prompt, session: newId.session(), text })
     const end = await memoryOf(sandbox).until((body) => isEndOf(body, prompt))
     const said = memoryOf(sandbox)
       .events.map(({ body }) =>

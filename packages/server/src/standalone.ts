@@ -161,7 +161,7 @@ class Launched {
       },
       until: (holds) => memory.until(holds),
       trace: () => sandboxes.views.trace(id, signal),
-      prompt: openPrompt(sandboxes.running.kept(id), memory),
+      prompt: openPrompt(sandboxes.running.connection(id), memory),
       remove: async () => {
         if (!this.#running.delete(sandbox)) return
         await sandboxes.requests.remove(id, { force: true })

@@ -11,7 +11,7 @@ import type { Waits } from "./waits.ts"
 
 export interface AssignParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<UsedSandboxes, "useOf" | "useOnly" | "kept" | "putFile">
+  readonly sandboxes: Pick<UsedSandboxes, "useOf" | "useOnly" | "connection" | "putFile">
   readonly presence: Pick<Presence, "of">
   readonly waits: Waits
 }
@@ -62,7 +62,7 @@ export const openAssign = ({ stored, sandboxes, presence, waits }: AssignParts) 
 
   const bootOf = (sandbox: SandboxId) => {
     try {
-      return sandboxes.kept(sandbox).boot
+      return sandboxes.connection(sandbox).boot
     } catch {
       // The sandbox has ended meanwhile.
       return undefined
@@ -78,7 +78,7 @@ export const openAssign = ({ stored, sandboxes, presence, waits }: AssignParts) 
     // The agent may have been changed while the prompt waited, and a wish to one agent may be a command to another.
     // Every sandbox runs the shell; one whose supervisor cannot is of an earlier toolbox, and is replaced before it
     // is used.
-    const there = sandboxes.kept(sandbox).agent
+    const there = sandboxes.connection(sandbox).agent
     if (there !== agent && agent !== "shell")
       throw agentChanged({ session, workspace, was: agent, is: there })
     for (const { name, content } of await rows.attachments(id))

@@ -35,7 +35,8 @@ const use = {
   end: async () => {},
 } as Partial<Use> as Use
 
-const keeping = (kept: Partial<SandboxConnection>): SandboxConnection => kept as SandboxConnection
+const connectionOf = (connection: Partial<SandboxConnection>): SandboxConnection =>
+  connection as SandboxConnection
 
 const AT = "2026-01-02T03:04:05.678Z"
 
@@ -54,7 +55,7 @@ const isStateOf = (body: EventBody, prompt: PromptId, state: string): boolean =>
   body.type === "prompt.state" && body.prompt === prompt && body.state === state
 
 const succeeding = (): SandboxConnection =>
-  keeping({
+  connectionOf({
     agent: "shell",
     connected: Promise.resolve(),
     startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
@@ -99,7 +100,7 @@ const setUp = async (
     resume: async () => use,
     endUses: async () => {},
     gone: (_, signal) => never(signal),
-    kept: () => keeping(kept),
+    connection: () => connectionOf(kept),
     haltOf: () => undefined,
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
@@ -186,7 +187,8 @@ it("[R3.1] runs a prompt though the store cannot be read three times", async () 
 it("[R3.4] interrupts a prompt at its sandbox's end, though the store failed at the first look", async () => {
   let looks = 0
   const { send, states } = await setUp(undefined, {
-    kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "started" }) }),
+    connection: () =>
+      connectionOf({ agent: "shell", startPrompt: async () => ({ state: "started" }) }),
     gone: async () => {
       if (++looks === 1) throw new BerthError("store.busy", "somebody has it")
     },
@@ -198,14 +200,14 @@ it("[R3.4] interrupts a prompt at its sandbox's end, though the store failed at 
 /** Sends a prompt to a session with one agent and a sandbox with another, and returns what the sandbox was given. */
 const startsWith = async (session: "shell" | "opencode", sandbox: "shell" | "opencode") => {
   const starts: PromptStart[] = []
-  const kept = keeping({
+  const kept = connectionOf({
     agent: sandbox,
     startPrompt: async (start) => {
       starts.push(start)
       return { state: "ended", result: { state: "succeeded" } }
     },
   })
-  const { send, states } = await setUp(undefined, { kept: () => kept }, undefined, session)
+  const { send, states } = await setUp(undefined, { connection: () => kept }, undefined, session)
   await send("remove what is old")
   await expect.poll(states).not.toEqual(["queued"])
   return { starts, states: await states() }
@@ -235,7 +237,8 @@ it("[R3.1] runs a prompt before it is known what the one before it left running"
 it("[R3.4] ends a prompt as its sandbox says, though no event of that comes", async () => {
   const result = { state: "failed", reason: "no" } as const
   const { send, states } = await setUp(undefined, {
-    kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "ended", result }) }),
+    connection: () =>
+      connectionOf({ agent: "shell", startPrompt: async () => ({ state: "ended", result }) }),
   })
   await send("go")
   await expect.poll(states).toEqual(["failed"])
@@ -265,8 +268,8 @@ it("[R3.3] never starts a prompt that is stopped before its sandbox is reached",
   const connected = Promise.withResolvers<void>()
   let starts = 0
   const { send, stop, states, sandboxesOf } = await setUp(undefined, {
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         connected: connected.promise,
         startPrompt: async () => {
@@ -299,8 +302,8 @@ it("tells what a queued prompt waits for as that changes, and nothing once it ha
       await attempts[1].promise
       return use
     },
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         boot: { mode: "fresh", outcome: "running", readyAtMs: null, running, ending: null },
         startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
@@ -340,7 +343,7 @@ it("tells what refuses a prompt for now, and since when it does", async () => {
 
 describe("a stop that the sandbox does not take", () => {
   const mute = () =>
-    keeping({
+    connectionOf({
       agent: "shell",
       connected: new Promise<void>(() => {}),
       silence: { forMs: 1_000, reason: new BerthError("bridge.timed_out", "no answer") },
@@ -354,7 +357,7 @@ describe("a stop that the sandbox does not take", () => {
     let uses = 0
     const server = await setUp(undefined, {
       useOf: async () => (uses++ === 0 ? use : other),
-      kept: (sandbox) => (sandbox === use.sandbox ? mute() : succeeding()),
+      connection: (sandbox) => (sandbox === use.sandbox ? mute() : succeeding()),
       gone: (sandbox, signal) => (sandbox === use.sandbox ? gone.promise : never(signal)),
       giveUp: async (_, givingUp) => {
         given.resolve(givingUp)
@@ -391,8 +394,8 @@ describe("a stop that the sandbox does not take", () => {
     const answering = Promise.withResolvers<void>()
     const said: string[] = []
     const server = await setUp(undefined, {
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async ({ prompt, text }) => {
@@ -434,10 +437,10 @@ describe("a stop that the sandbox does not take", () => {
     let isSilent = true
     const said: string[] = []
     const server = await setUp(undefined, {
-      kept: () =>
+      connection: () =>
         isSilent
           ? mute()
-          : keeping({
+          : connectionOf({
               ...succeeding(),
               stopPrompt: async () => {
                 said.push("stop")
@@ -471,7 +474,7 @@ describe("a stop that the sandbox does not take", () => {
     const gone = Promise.withResolvers<void>()
     let tries = 0
     const { send, stop, rows, sandboxesOf } = await setUp(undefined, {
-      kept: mute,
+      connection: mute,
       gone: () => gone.promise,
       giveUp: async () => {
         if (++tries < 3) return "others use it"
@@ -489,8 +492,8 @@ describe("a stop that the sandbox does not take", () => {
   it("[R3.3] ends the prompt also where the sandbox falls silent after it took the stop", async () => {
     let stops = 0
     const { send, stop, states, sandboxesOf } = await setUp(undefined, {
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async () => ({ state: "started" }),
@@ -509,8 +512,8 @@ describe("a stop that the sandbox does not take", () => {
   it("[R3.3] ends the prompt also where the sandbox falls silent, and somebody asks for the stop again and again", async () => {
     let stops = 0
     const { send, stop, states, sandboxesOf } = await setUp(undefined, {
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async () => ({ state: "started" }),
@@ -532,7 +535,7 @@ describe("a stop that the sandbox does not take", () => {
     let tries = 0
     const { send, stop, states, sandboxesOf, told } = await setUp(
       undefined,
-      { kept: mute, giveUp: async () => "others use it" },
+      { connection: mute, giveUp: async () => "others use it" },
       undefined,
       undefined,
       {
@@ -579,7 +582,7 @@ describe("a stop that the sandbox does not take", () => {
   it("[R3.3] gives up a sandbox for all sessions that wait for it, so that none of them keeps it for another", async () => {
     const given: (readonly string[])[] = []
     const server = await setUp(undefined, {
-      kept: mute,
+      connection: mute,
       giveUp: async (_, { by }) => {
         given.push(by)
         return "others use it"
@@ -603,7 +606,7 @@ describe("a stop that the sandbox does not take", () => {
   ])("[R3.3] says what became of the prompt's processes (%s)", async (found, words) => {
     const { send, stop, prompts, sandboxesOf } = await setUp(
       undefined,
-      { kept: mute, giveUp: async () => "others use it" },
+      { connection: mute, giveUp: async () => "others use it" },
       undefined,
       undefined,
       {
@@ -621,7 +624,7 @@ describe("a stop that the sandbox does not take", () => {
 
   it("[R3.3] says that the sandbox is halted", async () => {
     const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
-      kept: mute,
+      connection: mute,
       haltOf: () => "the disk is full",
       giveUp: async () => "it is halted (the disk is full)",
     })
@@ -645,7 +648,10 @@ describe("a stop that the sandbox does not take", () => {
       const ended: EndProcesses[] = []
       const server = await setUp(
         undefined,
-        { kept: () => keeping({ ...mute(), agent: own }), giveUp: async () => "others use it" },
+        {
+          connection: () => connectionOf({ ...mute(), agent: own }),
+          giveUp: async () => "others use it",
+        },
         undefined,
         own,
         {
@@ -683,9 +689,9 @@ describe("a stop that the sandbox does not take", () => {
       while (performance.now() < overMs);
     }
     const others: Parameters<typeof setUp>[1] = {
-      kept: () => {
+      connection: () => {
         if (++looks === stallAt) stall()
-        return keeping({
+        return connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           startPrompt: async () => ({ state: "started" }),
@@ -717,8 +723,8 @@ describe("a stop that the sandbox does not take", () => {
     const { send, stop, states, prompts } = await setUp(
       undefined,
       {
-        kept: () =>
-          keeping({
+        connection: () =>
+          connectionOf({
             agent: "shell",
             connected: Promise.resolve(),
             startPrompt: async () => {
@@ -750,9 +756,9 @@ describe("a stop that the sandbox does not take", () => {
     let looks = 0
     const ended = Promise.withResolvers<void>()
     const { send, stop, states } = await setUp(undefined, {
-      kept: () => {
+      connection: () => {
         if (++looks > 20) ended.resolve()
-        return keeping({
+        return connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           silence: undefined,
@@ -772,14 +778,14 @@ describe("a stop that the sandbox does not take", () => {
 
 describe("a prompt whose sandbox cannot be used when the server starts", () => {
   const started = () =>
-    keeping({
+    connectionOf({
       agent: "shell",
       connected: Promise.resolve(),
       startPrompt: async () => ({ state: "started" }),
     })
   const refusing = async (refusal: () => BerthError | undefined, stays?: string) => {
     const server = await setUp(undefined, {
-      kept: started,
+      connection: started,
       resume: async () => {
         const error = refusal()
         if (error !== undefined) throw error
@@ -823,8 +829,8 @@ it("tells how a sandbox refuses a prompt for now, until it accepts the prompt", 
   const taken = Promise.withResolvers<PromptStanding>()
   let isRefused = true
   const { driver, send } = await setUp(undefined, {
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         connected: Promise.resolve(),
         startPrompt: async () => {
@@ -860,8 +866,8 @@ it("[R1.6] keeps a prompt's sandbox in use while the store fails, and until the 
     {
       useOf: async () => ({ ...use, end: async () => void ends++ }),
       resume: async () => expect.unreachable("it has its sandbox"),
-      kept: () =>
-        keeping({
+      connection: () =>
+        connectionOf({
           agent: "shell",
           connected: Promise.resolve(),
           silence: { forMs: 1_000, reason: undefined },
@@ -886,9 +892,9 @@ it("[R3.4] lets a prompt that nobody stops wait for a sandbox that was not reach
   let looks = 0
   const given: unknown[] = []
   const { driver, send, states, sandboxesOf } = await setUp(undefined, {
-    kept: () => {
+    connection: () => {
       looks++
-      return keeping({
+      return connectionOf({
         agent: "shell",
         connected: new Promise<void>(() => {}),
         silence: { forMs: 24 * 3600_000, reason: undefined },
@@ -909,8 +915,8 @@ it("[R3.4] lets a prompt that nobody stops wait for a sandbox that was not reach
 
 it("keeps no promise for each look at a prompt that runs for long", async () => {
   const { driver, send, sandboxesOf } = await setUp(undefined, {
-    kept: () =>
-      keeping({
+    connection: () =>
+      connectionOf({
         agent: "shell",
         connected: Promise.resolve(),
         startPrompt: async () => ({ state: "started" }),

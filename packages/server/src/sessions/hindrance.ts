@@ -14,7 +14,7 @@ export interface Hindrance {
  * about the prompt failed.
  */
 export const openHindranceOf =
-  (sandboxes: Pick<UsedSandboxes, "kept" | "haltOf">) =>
+  (sandboxes: Pick<UsedSandboxes, "connection" | "haltOf">) =>
   (sandbox: SandboxId, refusal: BerthError | undefined): Hindrance | undefined => {
     const halt = sandboxes.haltOf(sandbox)
     if (halt !== undefined)
@@ -36,11 +36,11 @@ interface Silence {
 }
 
 const silenceOf = (
-  sandboxes: Pick<UsedSandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "connection">,
   sandbox: SandboxId,
 ): Silence | undefined => {
   try {
-    return sandboxes.kept(sandbox).silence
+    return sandboxes.connection(sandbox).silence
   } catch {
     // There is no connection: the sandbox has ended, or is about to be found again.
     return undefined

@@ -8,31 +8,31 @@ import type { AssignedPrompt, OpenPrompt } from "./rows.ts"
 
 /** Sends a sandbox its prompt. Resolves with how far the sandbox is with it. */
 export const sendStart = (
-  sandboxes: Pick<UsedSandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "connection">,
   prompt: AssignedPrompt,
   signal: AbortSignal,
 ): Promise<PromptStanding> => {
-  const kept = sandboxes.kept(prompt.sandbox)
-  return abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
+  const connection = sandboxes.connection(prompt.sandbox)
+  return abortable(connection.startPrompt(startOf(prompt, connection.agent)), signal)
 }
 
 /** Sends a sandbox the stop of its prompt. */
 export const sendStop = (
-  sandboxes: Pick<UsedSandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "connection">,
   { id, sandbox }: AssignedPrompt,
   signal: AbortSignal,
-): Promise<PromptStanding> => abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
+): Promise<PromptStanding> => abortable(sandboxes.connection(sandbox).stopPrompt(id), signal)
 
 /**
  * Waits for the connection. Returns without one where there will never be one: the next call to the sandbox fails then.
  */
 export const awaitConnection = async (
-  sandboxes: Pick<UsedSandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "connection">,
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<void> => {
   try {
-    await abortable(sandboxes.kept(sandbox).connected, signal)
+    await abortable(sandboxes.connection(sandbox).connected, signal)
   } catch {}
 }
 

@@ -188,7 +188,7 @@ export const openSessions = async (
         throw new BerthError("session.nothing_asked", "no prompt runs in this session", {
           details: { session, ask: answer.ask },
         })
-      await sandboxes.running.kept(prompt.sandbox).answerPrompt(prompt.id, answer)
+      await sandboxes.running.connection(prompt.sandbox).answerPrompt(prompt.id, answer)
     },
     transcript: async (session) => {
       const { lastEvent } = await rows.get(session)

@@ -23,7 +23,7 @@ export interface RunningParts
 /** The sandboxes that run, as the sessions in them see them. */
 export interface RunningSandboxes {
   /** The connection to a sandbox. Fails where there is none. */
-  kept(sandbox: SandboxId): SandboxConnection
+  connection(sandbox: SandboxId): SandboxConnection
   /** Resolves when the sandbox is ready or never will be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** Writes a file into the sandbox, for its user. */
@@ -41,14 +41,14 @@ export interface RunningSandboxes {
 export const openRunning = (parts: RunningParts): RunningSandboxes => {
   const { connections, backend, bridges, departures, wake } = parts
 
-  const kept = (sandbox: SandboxId): SandboxConnection => {
+  const connection = (sandbox: SandboxId): SandboxConnection => {
     const found = connections.get(sandbox)
     if (found !== undefined) return found
     throw unknownSandbox(sandbox)
   }
 
   return {
-    kept,
+    connection,
 
     booted: async (sandbox, signal) => {
       const fired = Promise.withResolvers<void>()
@@ -56,7 +56,7 @@ export const openRunning = (parts: RunningParts): RunningSandboxes => {
       signal.addEventListener("abort", onAbort)
       if (signal.aborted) onAbort()
       try {
-        const booting = kept(sandbox)
+        const booting = connection(sandbox)
           .booted(signal)
           .catch(() => {})
         await Promise.race([booting, fired.promise])
