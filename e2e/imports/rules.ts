@@ -123,7 +123,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       ports: ["features", "checks", "processes", "*.ts"],
       git: ["features", "files", "repos", "checks", "processes", "*.ts"],
       activity: ["features", "processes"],
-      journal: [],
+      journal: ["processes"],
       processes: [],
       "*.ts": ["checks"],
     },

@@ -94,7 +94,7 @@ export class HostRequests {
   }
 
   /**
-   * Called with a new connection: every waiting question is sent on it. Returns a function to call when the connection
+   * Called with a new connection: every waiting request is sent on it. Returns a function to call when the connection
    * is over.
    */
   connect(speak: Speak): () => void {
@@ -113,13 +113,13 @@ export class HostRequests {
   answer(id: AskId, answer: Answer): void {
     const pending = this.#pending.get(id)
     this.#said.delete(id)
-    // Removed at once, so that an answered question is not sent again.
+    // Removed at once, so that an answered request is not sent again.
     this.#pending.delete(id)
     pending?.resolve(answer)
     this.#sayMore()
   }
 
-  /** Receives the bundle of a question. Returns false if no question waits for one. */
+  /** Receives the bundle of a request. Returns false if no request waits for one. */
   async receive(id: string, body: Readable): Promise<boolean> {
     const pending = this.#pending.get(id as AskId)
     const bundle = pending?.incoming.bundle
@@ -127,7 +127,7 @@ export class HostRequests {
     try {
       await bundle.receive(body)
     } catch (thrown) {
-      // An error on this side would come again, so it rejects the question. After any other break the server is asked
+      // An error on this side would come again, so it rejects the request. After any other break it is sent
       // again.
       if (thrown instanceof BerthError) pending.reject(thrown)
       throw thrown
@@ -136,8 +136,8 @@ export class HostRequests {
   }
 
   /**
-   * Returns the function that takes the connection of a question, and answers the question with it. Undefined if no
-   * question waits for one.
+   * Returns the function that takes the connection of a request, and answers the request with it. Undefined if no
+   * request waits for one.
    */
   takeTunnel(id: string): ((tunnel: Duplex) => void) | undefined {
     const pending = this.#pending.get(id as AskId)
@@ -166,7 +166,7 @@ export class HostRequests {
 const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<Kind> => {
   if (answer.kind === kind) return answer as Granted<Kind>
   if (answer.kind !== "refused")
-    throw new BerthError("bridge.protocol_violated", "the server answered another question")
+    throw new BerthError("bridge.protocol_violated", "the server answered another request")
   const code = Object.hasOwn(ERRORS, answer.code) ? (answer.code as ErrorCode) : "bridge.refused"
   throw new BerthError(code, answer.reason, { details: { asked: kind, refusedBy: "server" } })
 }

@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
 import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
+import { signalGroup } from "../processes/signal-group.ts"
 import { spawn } from "../processes/spawn.ts"
 import type { Maker } from "./work/parts.ts"
 
@@ -160,16 +161,8 @@ const descriptorOf = (listener: object): number => {
 const end = async ({ child, directory }: Running): Promise<void> => {
   if (child.exitCode === null && child.signalCode === null) {
     const ended = once(child, "exit", { signal: AbortSignal.timeout(END_DEADLINE_MS) })
-    killGroup(child.pid as number)
+    signalGroup(child.pid as number, "SIGKILL")
     await ended.catch(() => {})
-  } else killGroup(child.pid as number)
+  } else signalGroup(child.pid as number, "SIGKILL")
   await rm(directory, { recursive: true, force: true })
-}
-
-const killGroup = (pid: number): void => {
-  try {
-    process.kill(-pid, "SIGKILL")
-  } catch {
-    // The group is empty.
-  }
 }

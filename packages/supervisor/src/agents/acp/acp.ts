@@ -3,13 +3,13 @@ import { BerthError } from "@berth/protocol/errors"
 import type { PromptId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
+import { abortable } from "../../processes/abortable.ts"
 import type { Agent, AgentReport, Say } from "../agent.ts"
 import { failingOf } from "../failure.ts"
 import { orInterrupted } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import { Strays } from "../strays.ts"
 import { failureOf } from "./failure.ts"
-import { orAborted } from "./or-aborted.ts"
 import { type AcpProgram, AgentProcess, type Life } from "./process.ts"
 import { runPrompt } from "./run-prompt.ts"
 import { Sessions } from "./sessions.ts"
@@ -207,7 +207,7 @@ class Acp implements Agent {
     try {
       const { mode, meta } = this.#options
       const finding = this.#sessions.find(session, { life, cwd, mode, meta })
-      const { id, isForgotten } = await orAborted(finding, AbortSignal.any([signal, late]))
+      const { id, isForgotten } = await abortable(finding, AbortSignal.any([signal, late]))
       const message = `${title} does not remember this conversation, and begins it anew`
       if (isForgotten) await say({ type: "warning", prompt, message })
       return id

@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path"
 import type { PromptId } from "@berth/protocol/ids"
+import { abortable } from "../../processes/abortable.ts"
 import type { Readiness } from "../../processes/readiness/readiness.ts"
 import type { Conversation, ProcessSpec } from "../../processes/spec.ts"
 import type { ProcessTree } from "../../processes/tree/tree.ts"
@@ -9,7 +10,6 @@ import type { SharedLife } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import type { Abilities, Connection, Served } from "./connection.ts"
 import { type ConnectionEnd, endOfConnection } from "./end-of-connection.ts"
-import { orAborted } from "./or-aborted.ts"
 import { requireProgram } from "./program.ts"
 
 /** The program of an agent, and how to start it. */
@@ -104,7 +104,7 @@ export class AgentProcess {
       description: "it did not answer",
       wait: async (_, signal) => {
         const opened = connection as Connection
-        const abilities = await orAborted(opened.initialized, signal)
+        const abilities = await abortable(opened.initialized, signal)
         const number = ++this.#lives
         const prompts = new Set<PromptId>()
         const { clock } = this.#parts

@@ -44,14 +44,16 @@ const play = (steps: readonly { what: string; who: number }[]) => {
     }
   }
   const entries = [...all.values()]
-  return { entries, pids: [...entries.map(({ pid }) => pid), ...unseen], next }
+  const pids = new Set([...entries.map(({ pid }) => pid), ...unseen])
+  return { list: { entries, pids, unseen }, next }
 }
 
 it("[R2.14] a census gives each tree the members and suspects that the list of all processes gives", () => {
   fc.assert(
     fc.property(history, (steps) => {
-      const { entries, pids, next } = play(steps)
-      const census = new Census({ entries, pids }, SUPERVISOR)
+      const { list, next } = play(steps)
+      const { entries } = list
+      const census = new Census(list, SUPERVISOR)
       const children = entries.filter(({ parentPid }) => parentPid === SUPERVISOR)
       const roots = [...children, { pid: 3, startTicks: 3 }, { pid: next, startTicks: next }]
       for (const { pid, startTicks } of roots) {
@@ -68,4 +70,12 @@ it("[R2.14] a census gives each tree the members and suspects that the list of a
       }
     }),
   )
+})
+
+it("a census gives all trees the same pids, of which there may be thousands", () => {
+  const { list } = play([])
+  const census = new Census(list, SUPERVISOR)
+  const [one, other] = [3, 4].map((pid) => census.of({ pid, startTicks: pid }))
+  expect(one?.pids).toBe(other?.pids)
+  expect(one?.unseen).toBe(other?.unseen)
 })

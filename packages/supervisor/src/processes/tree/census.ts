@@ -7,10 +7,10 @@ import type { ProcessEntry, ProcessList } from "./proc.ts"
  */
 export class Census {
   readonly #byChild: ReadonlyMap<number | undefined, readonly ProcessEntry[]>
-  /** Pids of processes that ended before they could be read. */
-  readonly #unseen: readonly number[]
+  readonly #list: ProcessList
 
-  constructor({ pids, entries }: ProcessList, supervisorPid: number) {
+  constructor(list: ProcessList, supervisorPid: number) {
+    const { entries } = list
     const byPid = new Map(entries.map((entry) => [entry.pid, entry]))
     const childOf = new Map<number, number | undefined>()
     const climb = (entry: ProcessEntry): number | undefined => {
@@ -28,12 +28,13 @@ export class Census {
       return found
     }
     this.#byChild = Map.groupBy(entries, climb)
-    this.#unseen = pids.filter((pid) => !byPid.has(pid))
+    this.#list = list
   }
 
   of({ pid }: TreeRoot): ProcessList {
     const common = this.#byChild.get(undefined) ?? []
     const entries = [...common, ...(this.#byChild.get(pid) ?? [])]
-    return { entries, pids: [...entries.map((entry) => entry.pid), ...this.#unseen] }
+    const { pids, unseen } = this.#list
+    return { entries, pids, unseen }
   }
 }

@@ -66,9 +66,9 @@ export class LeftProcesses {
       const { left, gone } = await this.#look(list)
       const running = new Set(list.entries.filter(isRunning).map(({ pid }) => pid))
       const isQuiet =
-        gone.size === 0 && list.pids.every((pid) => running.has(pid) || known?.has(pid))
+        gone.size === 0 && [...list.pids].every((pid) => running.has(pid) || known?.has(pid))
       if (left > 0 || isQuiet || look === MAX_LOOKS) return left
-      known = new Set(list.pids)
+      known = list.pids
     }
   }
 

@@ -35,7 +35,8 @@ const see = async (...scenes: Scene[]) => {
     list: () => {
       looks++
       const { entries, vanished = [] } = now()
-      return { entries, pids: [...entries.map(({ pid }) => pid), ...vanished] }
+      const pids = new Set([...entries.map(({ pid }) => pid), ...vanished])
+      return { entries, pids, unseen: vanished }
     },
     marks: async (pids) => ({
       marked: new Set(now().marked?.filter((pid) => pids.includes(pid))),

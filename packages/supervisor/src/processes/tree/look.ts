@@ -28,19 +28,22 @@ export const findMembers = async (
   // None of them becomes a member. Their pids are not given out again between two looks: all others come first.
   let older: ReadonlyMap<number, ProcessEntry> = new Map()
   for (let look = 1; ; look++) {
-    const { pids, entries } = eyes.list(older)
+    const { pids, entries, unseen } = eyes.list(older)
     const suspects = suspectsOf(root, entries, supervisorPid)
       .map(({ pid }) => pid)
       .filter((pid) => !cleared.has(pid))
     const { marked, gone } = await eyes.marks(suspects)
     const members = membersOf(root, entries, (pid) => marked.has(pid))
     if (members.length > 0 || look === MAX_LOOKS) return members
-    const running = new Set(entries.filter(isRunning).map(({ pid }) => pid))
     const isKnown = (pid: number) => known?.has(pid) === true
-    if (gone.size === 0 && known && pids.every((pid) => running.has(pid) || isKnown(pid))) return []
+    const isQuiet =
+      gone.size === 0 &&
+      unseen.every(isKnown) &&
+      entries.every((entry) => isRunning(entry) || isKnown(entry.pid))
+    if (known !== undefined && isQuiet) return []
     // A process never gets a mark later, so it is read once.
     for (const pid of suspects) if (!gone.has(pid)) cleared.add(pid)
-    known = new Set(pids)
+    known = pids
     older = new Map(
       entries.flatMap((entry) =>
         entry.startTicks < root.startTicks ? [[entry.pid, entry] as const] : [],

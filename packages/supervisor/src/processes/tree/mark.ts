@@ -17,6 +17,11 @@ export const newMark = (origin?: Origin, prompt?: PromptId): string =>
  * within microseconds.
  */
 const READ_LIMIT_MS = 500
+/**
+ * The limit is counted in ticks: while this process itself is held up, at most one passes. Results that have arrived by
+ * then take some turns of the event loop.
+ */
+const READ_LIMIT_TICKS = 10
 /** How many files are read at once, for all looks together: each takes a descriptor, and those are limited. */
 const READS_AT_ONCE = 32
 /**
@@ -110,13 +115,14 @@ const inTurn = bounded(READS_AT_ONCE)
 const read = (path: string): Promise<string> =>
   inTurn(async () => {
     const { promise: expired, reject } = Promise.withResolvers<never>()
-    // What was read while this process was held up counts: its result comes with the same turn.
-    const late = () => setImmediate(() => reject(new Error("the read takes too long")))
-    const limit = setTimeout(late, READ_LIMIT_MS)
+    let ticks = 0
+    const limit = setInterval(() => {
+      if (++ticks === READ_LIMIT_TICKS) reject(new Error("the read takes too long"))
+    }, READ_LIMIT_MS / READ_LIMIT_TICKS)
     try {
       return await Promise.race([readFile(path, "latin1"), expired])
     } finally {
-      clearTimeout(limit)
+      clearInterval(limit)
     }
   })
 

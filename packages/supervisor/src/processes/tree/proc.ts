@@ -25,10 +25,14 @@ export const readProcess = (pid: number): ProcessEntry | undefined => {
   }
 }
 
-/** The pids when the list was read, and the entries that could still be read then, zombies included. */
+/** All processes, or those that may belong to a tree. Trees that look together share all but their entries. */
 export interface ProcessList {
-  readonly pids: readonly number[]
+  /** The pids of all processes when the list was read. */
+  readonly pids: ReadonlySet<number>
+  /** The processes that could still be read then, zombies included. */
   readonly entries: readonly ProcessEntry[]
+  /** The pids of processes that ended before they could be read. */
+  readonly unseen: readonly number[]
 }
 
 /** Every process that is visible here. Reading `stat` never waits, unlike most files beside it. Those in `known` are not read. */
@@ -38,8 +42,14 @@ export const listProcesses = (
   const pids = readdirSync("/proc")
     .filter((name) => isPid.test(name))
     .map(Number)
-  const entries = pids.map((pid) => known.get(pid) ?? readProcess(pid))
-  return { pids, entries: entries.filter((entry) => entry !== undefined) }
+  const entries: ProcessEntry[] = []
+  const unseen: number[] = []
+  for (const pid of pids) {
+    const entry = known.get(pid) ?? readProcess(pid)
+    if (entry === undefined) unseen.push(pid)
+    else entries.push(entry)
+  }
+  return { pids: new Set(pids), entries, unseen }
 }
 
 /** Whether the process has not ended. A zombie has ended, and waits for its parent to reap it. */

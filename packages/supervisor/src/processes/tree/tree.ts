@@ -1,3 +1,4 @@
+import { signalGroup, signalPid } from "../signal-group.ts"
 import type { User } from "../user.ts"
 import { type Eyes, findMembers } from "./look.ts"
 import { findMarked } from "./mark.ts"
@@ -51,7 +52,7 @@ export class ProcessTree implements Grove {
   /** Signals the root's group with one call, so that no fork slips through, and the other members one by one. */
   signal(entries: readonly ProcessEntry[], signal: NodeJS.Signals): void {
     const isWhole = this.#options.isRootOurs()
-    if (isWhole) send(-this.root.pid, signal)
+    if (isWhole) signalGroup(this.root.pid, signal)
     for (const entry of entries)
       if (!(isWhole && entry.groupId === this.root.pid)) signalProcess(entry, signal)
   }
@@ -59,13 +60,5 @@ export class ProcessTree implements Grove {
 
 /** Checks that the process still runs, so that a later one with the same pid is spared. */
 export const signalProcess = (entry: ProcessEntry, signal: NodeJS.Signals): void => {
-  if (stillRuns(entry)) send(entry.pid, signal)
-}
-
-const send = (pid: number, signal: NodeJS.Signals): void => {
-  try {
-    process.kill(pid, signal)
-  } catch {
-    // The process has ended, or may not be signalled. The next look shows which.
-  }
+  if (stillRuns(entry)) signalPid(entry.pid, signal)
 }
