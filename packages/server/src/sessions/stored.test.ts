@@ -16,7 +16,7 @@ import { openLeases } from "../sandboxes/use/leases.ts"
 import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
-import { promptLease } from "./assign.ts"
+import { promptLeaseRequest } from "./assign.ts"
 import { MAX_CONTINUED } from "./changes.ts"
 import { openStored } from "./stored.ts"
 
@@ -264,7 +264,7 @@ describe("a prompt", () => {
     const prompt = await given(sandbox)
     const leases = await openLeases({ db: store.db, clock: systemClock, onFree: () => {} })
     onTestFinished(() => leases.close())
-    await leases.acquire({ ...promptLease(prompt), sandbox })
+    await leases.acquire({ ...promptLeaseRequest(prompt), sandbox })
     const rows = openSandboxRows(store.db, systemClock)
     const stop = () =>
       rows.beginStopUnlessUsed(sandbox, { cause: "person", reason: "of a test" }, ["pr-other"])

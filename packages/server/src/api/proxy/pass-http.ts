@@ -7,9 +7,9 @@ import type { Use } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { untilGone } from "../until-gone.ts"
 import { type Answer, answerTo } from "./answers.ts"
-import { claimOf, mayLeave } from "./claims.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { headersToSandbox } from "./headers.ts"
+import { leaseRequestOf, mayLeave } from "./lease-requests.ts"
 import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
 import { writeAnswer } from "./write-answer.ts"
@@ -32,7 +32,7 @@ export const passHttp = async (
   if (expected === undefined)
     throw new BerthError("route.unknown", `no sandbox serves that: ${incoming.method}`)
   const signal = untilGone(outgoing)
-  const use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
+  const use = await sandboxes.use(target.sandbox, leaseRequestOf(target.feature), signal)
   try {
     await passTo(sandboxes, use, { path: target.path, expected }, { incoming, outgoing, signal })
   } finally {

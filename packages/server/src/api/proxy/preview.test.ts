@@ -20,7 +20,7 @@ import { LEASE_TICK_MS, openLeases } from "../../sandboxes/use/leases.ts"
 import { listen } from "../listen.ts"
 import { createApi } from "../server.ts"
 import { stopApi } from "../stop.ts"
-import { QUIET_PREVIEW_MS } from "./claims.ts"
+import { QUIET_PREVIEW_MS } from "./lease-requests.ts"
 
 const TOKEN = "right-token-0123456789"
 const STOP = { cause: "idle", reason: "of a test" } as const

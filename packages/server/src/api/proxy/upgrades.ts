@@ -10,10 +10,10 @@ import type { Use } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { tokenCheck } from "../authorize.ts"
 import { isLocalName, isLocalOrigin } from "../local-name.ts"
-import { claimOf } from "./claims.ts"
 import { conversationAt } from "./conversations.ts"
 import { accept, type Handshake, readHandshake, refuse } from "./handshake.ts"
 import { join } from "./join.ts"
+import { leaseRequestOf } from "./lease-requests.ts"
 import { ParsingShares } from "./parsing-shares.ts"
 import { openSocket } from "./pass-socket.ts"
 import { type Target, targetOf } from "./target.ts"
@@ -56,7 +56,7 @@ export const passUpgrades = (
         throw new BerthError("route.unknown", "there is no such WebSocket of a sandbox")
       const signal = AbortSignal.any([gone.signal, stopping.signal])
       const sandboxes = await provide()
-      use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
+      use = await sandboxes.use(target.sandbox, leaseRequestOf(target.feature), signal)
       const wanted = { path: target.path, key: handshake.key }
       const sandbox = await openSocket(sandboxes, use, wanted, signal)
       accept(client, handshake, use.sandbox)

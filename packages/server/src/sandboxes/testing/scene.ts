@@ -5,7 +5,7 @@ import type { Session } from "@berth/protocol/session"
 import { TerminalId } from "@berth/protocol/terminals"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import type Sqlite from "better-sqlite3"
-import { claimOf } from "../../api/proxy/claims.ts"
+import { leaseRequestOf } from "../../api/proxy/lease-requests.ts"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import { openPresence, type Presence } from "../../sessions/presence.ts"
@@ -133,7 +133,7 @@ export const play = async (
     log,
   })
   // A first use ends here: from then on the sandbox is idle.
-  await (await sandboxes.use(sandbox, claimOf("commands"), signal)).end()
+  await (await sandboxes.use(sandbox, leaseRequestOf("commands"), signal)).end()
   clock.pass(idleMs)
   await turn()
 
@@ -259,7 +259,7 @@ const sceneOf = ({
 
   return {
     use: async (length = {}) => {
-      const use = await sandboxes.use(sandbox, claimOf("commands"), signal)
+      const use = await sandboxes.use(sandbox, leaseRequestOf("commands"), signal)
       await stay(use.sandbox, "a command", length)
       await use.end()
     },
@@ -291,12 +291,12 @@ const sceneOf = ({
     },
     terminal: async (length = {}) => {
       const id = TerminalId.parse(`term-${newId.sandbox().slice(3)}`)
-      const opening = await sandboxes.use(sandbox, claimOf("terminals"), signal)
+      const opening = await sandboxes.use(sandbox, leaseRequestOf("terminals"), signal)
       const inside = insideOf(opening.sandbox)
       inside.change({ terminals: [{ id, viewers: 0 }] })
       await opening.leave()
       await opening.end()
-      const looking = await sandboxes.use(opening.sandbox, claimOf("terminals"), signal)
+      const looking = await sandboxes.use(opening.sandbox, leaseRequestOf("terminals"), signal)
       if (looking.sandbox !== opening.sandbox) wrong.push("a terminal was taken away")
       inside.change({ terminals: [{ id, viewers: 1 }] })
       await stay(looking.sandbox, "a terminal", length)

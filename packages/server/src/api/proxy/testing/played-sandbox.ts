@@ -40,13 +40,13 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     await once(socket, "connect")
     return { socket: socket.on("error", () => {}), token: INSIDE }
   }
-  /** The claims that were made, and those that have not ended yet. */
+  /** The lease requests that were made, and those that have not ended yet. */
   const uses = { open: new Set<Claim>(), all: [] as Claim[], left: 0 }
   const sandboxes: Pick<Sandboxes, "use" | "stateOf"> = {
-    use: async (sandbox, claim) => {
+    use: async (sandbox, request) => {
       if (sandbox !== SANDBOX) throw new BerthError("not_found", "there is no such sandbox")
-      uses.open.add(claim)
-      uses.all.push(claim)
+      uses.open.add(request)
+      uses.all.push(request)
       return {
         sandbox,
         dial,
@@ -55,7 +55,7 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
           uses.left += 1
         },
         end: async () => {
-          uses.open.delete(claim)
+          uses.open.delete(request)
         },
       }
     },

@@ -4,8 +4,8 @@ import type { Feature } from "./target.ts"
 /** A preview that nobody looks at is not in use, even if its connection is open. */
 export const QUIET_PREVIEW_MS = 5 * 60_000
 
-/** The claims of calls to a sandbox, with words for people who ask why it lives. */
-const CLAIMS: Readonly<Record<Feature, Claim>> = {
+/** The lease requests of calls to a sandbox, with words for people who ask why it lives. */
+const LEASE_REQUESTS: Readonly<Record<Feature, Claim>> = {
   commands: { kind: "exec", source: "call", holder: "a running command" },
   files: { kind: "exec", source: "call", holder: "a call for files" },
   git: { kind: "exec", source: "call", holder: "a call for git" },
@@ -18,7 +18,7 @@ const CLAIMS: Readonly<Record<Feature, Claim>> = {
   },
 }
 
-export const claimOf = (feature: Feature): Claim => CLAIMS[feature]
+export const leaseRequestOf = (feature: Feature): Claim => LEASE_REQUESTS[feature]
 
 /** Whether the call may leave something running: a command in the background, a terminal. */
 export const mayLeave = (method: string | undefined, feature: Feature): boolean =>
