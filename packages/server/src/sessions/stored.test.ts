@@ -17,7 +17,7 @@ import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
 import { promptLeaseRequest } from "./assign.ts"
-import { MAX_CONTINUED } from "./changes.ts"
+import { MAX_CONTINUED } from "./interruptions.ts"
 import { openStored } from "./stored.ts"
 
 const AT = "2026-01-02T03:04:05.678Z"
