@@ -30,8 +30,18 @@ const NameQuery = z.object({
   start: z.stringbool().default(false),
 })
 
+type Provide = () => Promise<Sandboxes>
+
 /** The routes of sandboxes. If their backend is not open, the error that `provide` throws is the answer. */
-export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const sandboxRoutes = (api: FastifyInstance, provide: Provide): void => {
+  makingRoutes(api, provide)
+  readingRoutes(api, provide)
+  keepingRoutes(api, provide)
+  endingRoutes(api, provide)
+}
+
+/** The calls that give a sandbox: the current one of a workspace, or the one of a name. */
+const makingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const { workspace, mode, replace, retry } = parseInput(request.body, CreateSandbox)
     const { wait } = parseInput(request.query, WaitQuery)
@@ -42,6 +52,17 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
   })
 
+  api.get<{ Params: { name: string } }>(
+    "/v1/names/:name",
+    { handlerTimeout: CREATE_DEADLINE_MS },
+    async ({ params, query }, reply) => {
+      const options = parseInput(query, NameQuery)
+      return await (await provide()).names.named(params.name, options, untilGone(reply.raw))
+    },
+  )
+}
+
+const readingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.get("/v1/sandboxes", async (_request, reply) => {
     const sandboxes = await provide()
     return { sandboxes: await sandboxes.list(untilGone(reply.raw)) }
@@ -72,16 +93,10 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     reply.header(SANDBOX_HEADER, why.sandbox)
     return why
   })
+}
 
-  api.get<{ Params: { name: string } }>(
-    "/v1/names/:name",
-    { handlerTimeout: CREATE_DEADLINE_MS },
-    async ({ params, query }, reply) => {
-      const options = parseInput(query, NameQuery)
-      return await (await provide()).names.named(params.name, options, untilGone(reply.raw))
-    },
-  )
-
+/** The calls that bring the files of a quarantined sandbox back, and those of a halted one within reach. */
+const keepingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/adopt",
     { handlerTimeout: END_DEADLINE_MS },
@@ -103,7 +118,9 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
       return await sandboxes.get(id, untilGone(reply.raw))
     },
   )
+}
 
+const endingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/stop",
     { handlerTimeout: END_DEADLINE_MS },
