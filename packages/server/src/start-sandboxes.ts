@@ -135,7 +135,7 @@ export const startSandboxes = (start: SandboxesStart) => {
       at: start.at ?? (() => {}),
     })
     closeSandboxes = async () => {
-      await sessions.closeAll()
+      await sessions.shutDown()
       await sandboxes.close()
       await layers.close()
     }
