@@ -223,7 +223,7 @@ describe("a prompt", () => {
     })
   })
 
-  it("of a session that is closed is stopped by the same change", async () => {
+  it("is stopped by the change that closes its session", async () => {
     const { changes, session, addSandbox, given, rows, stateOf } = await setUp()
     const running = await given(await addSandbox())
     const { id: waiting } = await changes.accept(session.id, sent("x"))
@@ -289,7 +289,7 @@ describe("a prompt", () => {
     expect(await changes.assign(waiting, other)).toBe(false)
   })
 
-  it("that is interrupted is continued before the others, up to a limit", async () => {
+  it("is continued before the others when it was interrupted, up to a limit", async () => {
     const { events, addSandbox, changes, session, rows, bodies } = await setUp("continue")
     const sandbox = await addSandbox()
     await changes.accept(session.id, sent("first"))
