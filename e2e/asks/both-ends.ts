@@ -6,7 +6,7 @@ import { newId } from "@berth/protocol/ids"
 import { openBridge } from "@berth/server/bridge/bridge"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
-import { answerAsks, type WorkspaceRepo } from "@berth/server/repos/answer-asks"
+import { answerHostRequests, type WorkspaceRepo } from "@berth/server/repos/answer-host-requests"
 import { HostRequests, type HostRequestsOptions } from "@berth/supervisor/bridge/host-requests"
 import { Inside } from "@berth/supervisor/bridge/inside"
 import { openPrompts } from "@berth/supervisor/bridge/prompts"
@@ -86,7 +86,7 @@ export const bothEnds = async (options: HostRequestsOptions = {}) => {
     })
     const log = await createLogger({ level: "trace", pretty: false, secrets, destination })
     const environment = { PATH: process.env.PATH, HOME: host }
-    return answerAsks({ sandbox, repos, environment, secrets, log })
+    return answerHostRequests({ sandbox, repos, environment, secrets, log })
   }
 
   onTestFinished(async () => {

@@ -186,7 +186,7 @@ const openAll = async (
   // What a crash left is repaired soon, too, if nothing uses the files.
   setTimeout(() => void layers.repaired().catch(() => {}), REPAIR_AFTER_MS).unref()
   const sessions = await openSessionsOf(start, { stored, sandboxes })
-  closers.add(() => sessions.closeAll())
+  closers.add(() => sessions.shutDown())
   return { sandboxes, sessions }
 }
 

@@ -17,7 +17,7 @@ export interface AssignParts {
 }
 
 /** The lease of a prompt on its sandbox. */
-export const promptLease = (prompt: PromptId): LeaseRequest => ({
+export const promptLeaseRequest = (prompt: PromptId): LeaseRequest => ({
   kind: "prompt",
   source: "prompt",
   subject: prompt,
@@ -38,7 +38,7 @@ export const openAssign = ({ stored, sandboxes, presence, waits }: AssignParts) 
   ): Promise<Use> => {
     const kept = await presence.of(session)
     try {
-      if (kept !== undefined) return await sandboxes.useOnly(kept, promptLease(id))
+      if (kept !== undefined) return await sandboxes.useOnly(kept, promptLeaseRequest(id))
     } catch (thrown) {
       if (!isEnded(thrown)) throw thrown
     }
@@ -48,7 +48,7 @@ export const openAssign = ({ stored, sandboxes, presence, waits }: AssignParts) 
         code: "sandbox.starting",
         message: () => `the sandbox of ${workspace} is made or woken`,
       })
-    return await sandboxes.useOf(workspace, promptLease(id), signal, (sandbox) =>
+    return await sandboxes.useOf(workspace, promptLeaseRequest(id), signal, (sandbox) =>
       waits.set(id, { code: "sandbox.booting", message: () => sayBoot(sandbox) }),
     )
   }

@@ -1,8 +1,6 @@
 import type { PromptResult } from "@berth/protocol/bridge"
-import { MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import type { EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
-import type { PromptState } from "@berth/protocol/session"
 import type { CreatePrompt } from "@berth/protocol/sessions"
 import { sql, type Transaction } from "kysely"
 import type { EventLog } from "../events/log.ts"
@@ -18,9 +16,7 @@ import {
   type StoredPrompt,
   sessionOf,
 } from "./rows.ts"
-
-/** The most interruptions in a row that are continued; then a person decides. */
-export const MAX_CONTINUED = 3
+import { type Move, Transitions } from "./transitions.ts"
 
 export interface ChangesParts {
   readonly store: Pick<Store, "durably">
@@ -31,131 +27,125 @@ export interface ChangesParts {
 }
 
 /** The state changes of prompts: each with its event, on disk before anything follows from it. */
-export interface Changes {
+export class Changes {
+  readonly #parts: ChangesParts
+  readonly #transitions: Transitions
+
+  constructor(parts: ChangesParts) {
+    this.#parts = parts
+    this.#transitions = new Transitions(parts)
+  }
+
   /** Accepts a prompt. The same key gives the same prompt. */
-  accept(session: SessionId, sent: CreatePrompt): Promise<StoredPrompt>
+  accept(id: SessionId, sent: CreatePrompt): Promise<StoredPrompt> {
+    return this.#change(id, async (trx) => {
+      const session = await sessionOf(trx, id)
+      const atMs = this.#parts.clock.now()
+      const { prompt, isNew } = await insertPrompt(trx, session, sent, { atMs })
+      const body = { type: "prompt.state", prompt: prompt.id, state: "queued" } as const
+      if (isNew) await this.#transitions.append(trx, id, [body])
+      return prompt
+    })
+  }
+
   /** Notes which sandbox a prompt is for, before the sandbox is told. Returns false if the prompt has been stopped. */
-  assign(prompt: PromptId, sandbox: SandboxId): Promise<boolean>
+  assign(prompt: PromptId, sandbox: SandboxId): Promise<boolean> {
+    return this.#parts.store.durably(async (trx) => {
+      const { numUpdatedRows } = await trx
+        .updateTable("prompts")
+        .set({ sandbox })
+        .where("id", "=", prompt)
+        .where("state", "=", "queued")
+        .where("sandbox", "is", null)
+        .where("stop_requested", "=", 0)
+        .executeTakeFirst()
+      return numUpdatedRows === 1n
+    })
+  }
+
   /**
    * Applies a state that a sandbox reports, in the transaction of its events. The end of a prompt whose stop was
    * overdue confirms that.
    */
-  moveIn(trx: Transaction<Database>, prompt: PromptId, move: Move): Promise<void>
+  moveIn(trx: Transaction<Database>, prompt: PromptId, move: Move): Promise<void> {
+    return this.#transitions.move(trx, prompt, move)
+  }
+
   /** Ends a prompt that no longer runs, without its sandbox's word. */
-  end(prompt: PromptId, result: PromptResult, before?: readonly EventBody[]): Promise<void>
+  end(prompt: PromptId, result: PromptResult, before: readonly EventBody[] = []): Promise<void> {
+    return this.#end(prompt, result, { isConfirmed: true, before })
+  }
+
   /**
    * Notes that the sandbox has not taken the prompt's stop, before the prompt's processes are ended for it: from here
    * on it ends as stopped, however they end. Returns the other prompts that the sandbox's agent works on; undefined:
    * the prompt is over.
    */
-  noteOverdue(prompt: Pick<AssignedPrompt, "id" | "sandbox">): Promise<PromptId[] | undefined>
+  noteOverdue({
+    id,
+    sandbox,
+  }: Pick<AssignedPrompt, "id" | "sandbox">): Promise<PromptId[] | undefined> {
+    return this.#parts.store.durably(async (trx) => {
+      const { numUpdatedRows } = await trx
+        .updateTable("prompts")
+        .set({ stop_overdue: 1 })
+        .where("id", "=", id)
+        .where(isOpen)
+        .executeTakeFirst()
+      return numUpdatedRows === 0n ? undefined : await othersOfAgent(trx, sandbox, id)
+    })
+  }
+
   /**
    * Ends a prompt that its sandbox may still run. What the sandbox says of it is stored until it confirms the end, and
    * the session's next prompt waits for that.
    */
-  endOverdue(prompt: PromptId, reason: string): Promise<void>
+  endOverdue(prompt: PromptId, reason: string): Promise<void> {
+    return this.#end(prompt, { state: "stopped", reason }, { isConfirmed: false, before: [] })
+  }
+
   /** Stops prompts: those that still wait end, the others are marked. Resolves with all of them. */
-  requestStop(session: SessionId, prompt: PromptId | undefined): Promise<PromptId[]>
+  requestStop(session: SessionId, only: PromptId | undefined): Promise<PromptId[]> {
+    return this.#change(session, async (trx) => {
+      const { pending } = await sessionOf(trx, session)
+      const stopped = only === undefined ? pending : pending.filter((id) => id === only)
+      await this.#transitions.requestStop(trx, stopped)
+      return stopped
+    })
+  }
+
   /** Closes a session to new prompts, and stops those that it has. */
-  close(session: SessionId): Promise<void>
+  close(session: SessionId): Promise<void> {
+    return this.#change(session, (trx) => this.#transitions.closeSession(trx, session))
+  }
+
   /** Closes every session of a workspace. */
-  closeOf(workspace: Slug): Promise<void>
+  async closeOf(workspace: Slug): Promise<void> {
+    const closed = await this.#parts.store.durably(async (trx) => {
+      const open = await trx
+        .selectFrom("sessions")
+        .select("id")
+        .where("workspace", "=", workspace)
+        .where("state", "=", "open")
+        .execute()
+      for (const { id } of open) await this.#transitions.closeSession(trx, id)
+      return open.map(({ id }) => id)
+    })
+    this.#announce(closed)
+  }
+
   /** Appends an event of the server's own to a session. */
-  tell(session: SessionId, body: EventBody): Promise<void>
-}
-
-export interface Move {
-  readonly state: Exclude<PromptState, "queued">
-  readonly reason?: string | undefined
-  readonly at: string
-}
-
-export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Changes => {
-  const now = () => new Date(clock.now()).toISOString()
-
-  /** Runs one transaction about one session, and wakes its followers. */
-  const change = async <Result>(
-    session: SessionId,
-    work: (trx: Transaction<Database>) => Promise<Result>,
-  ): Promise<Result> => {
-    const result = await store.durably(work)
-    log.ring([session])
-    onChange(session)
-    return result
+  tell(session: SessionId, body: EventBody): Promise<void> {
+    return this.#change(session, (trx) => this.#transitions.append(trx, session, [body]))
   }
 
-  const append = (
-    trx: Transaction<Database>,
-    session: SessionId,
-    bodies: readonly EventBody[],
-  ): Promise<void> =>
-    log.append(
-      trx,
-      bodies.map((body) => ({ session, at: now(), body })),
-    )
-
-  const moveIn: Changes["moveIn"] = async (trx, prompt, move) => {
-    if (move.state !== "running") return await endIn(trx, prompt, move, { isConfirmed: true })
-    const row = await trx
-      .updateTable("prompts")
-      .set({ state: move.state, started_at_ms: Date.parse(move.at) })
-      .where("id", "=", prompt)
-      .where("state", "=", "queued")
-      .returning("session")
-      .executeTakeFirst()
-    if (row !== undefined) await tellState(trx, row.session, prompt, move)
-  }
-
-  const endIn = async (
-    trx: Transaction<Database>,
-    prompt: PromptId,
-    { state: said, reason, at }: Move,
-    { isConfirmed }: { readonly isConfirmed: boolean },
-  ): Promise<void> => {
-    const before = await trx
-      .selectFrom("prompts")
-      .select(["session", "state", "stop_requested", "stop_overdue"])
-      .where("id", "=", prompt)
-      .executeTakeFirstOrThrow()
-    if (isConfirmed && before.stop_overdue === 1)
-      await trx.updateTable("prompts").set({ stop_overdue: 0 }).where("id", "=", prompt).execute()
-    if (!isPending(before.state)) return
-    // A prompt whose processes were ended from outside for its stop fails by that alone.
-    const state = before.stop_overdue === 1 && BROKEN.has(said) ? "stopped" : said
-    await trx
-      .updateTable("prompts")
-      .set({ state, reason: clip(reason) ?? null, ended_at_ms: Date.parse(at) })
-      .where("id", "=", prompt)
-      .execute()
-    await trx.deleteFrom("attachments").where("prompt", "=", prompt).execute()
-    await tellState(trx, before.session, prompt, { state, reason, at })
-    if (state === "interrupted" && before.stop_requested === 0)
-      await takeUp(trx, before.session, prompt, clip(reason) ?? "for a reason that is not known")
-  }
-
-  const tellState = (
-    trx: Transaction<Database>,
-    session: SessionId,
-    prompt: PromptId,
-    { state, reason, at }: Move,
-  ): Promise<void> => {
-    const told = clip(reason)
-    const body = {
-      type: "prompt.state",
-      prompt,
-      state,
-      ...(told !== undefined && { reason: told }),
-    } as const
-    return log.append(trx, [{ session, at, body }])
-  }
-
-  /** Ends a prompt, unless it has ended. Resolves when that is on disk. */
-  const endDurably = async (
+  /** Ends a prompt, unless it is over. Resolves when that is on disk. */
+  async #end(
     prompt: PromptId,
     { state, reason }: PromptResult,
-    how: { readonly isConfirmed: boolean; readonly before?: readonly EventBody[] },
-  ): Promise<void> => {
-    const session = await store.durably(async (trx) => {
+    how: { readonly isConfirmed: boolean; readonly before: readonly EventBody[] },
+  ): Promise<void> {
+    const session = await this.#parts.store.durably(async (trx) => {
       const row = await trx
         .selectFrom("prompts")
         .select(["session", "state"])
@@ -163,132 +153,28 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
         .where(isOpen)
         .executeTakeFirst()
       if (row === undefined) return undefined
-      if (isPending(row.state)) await append(trx, row.session, how.before ?? [])
-      await endIn(trx, prompt, { state, reason, at: now() }, how)
+      if (isPending(row.state)) await this.#transitions.append(trx, row.session, how.before)
+      await this.#transitions.end(trx, prompt, { state, reason }, how)
       return row.session
     })
-    if (session === undefined) return
-    log.ring([session])
-    onChange(session)
+    if (session !== undefined) this.#announce([session])
   }
 
-  /**
-   * Continues an interrupted prompt with a new one. Nothing is run again: the agent is told to look at what it has
-   * done, and to go on.
-   */
-  const takeUp = async (
-    trx: Transaction<Database>,
-    id: SessionId,
-    prompt: PromptId,
-    reason: string,
-  ): Promise<void> => {
-    const session = await sessionOf(trx, id)
-    if (session.onInterrupt !== "continue" || session.state === "closed") return
-    if ((await interruptedInARow(trx, prompt)) > MAX_CONTINUED) {
-      const message = `it was interrupted ${MAX_CONTINUED + 1} times in a row, and waits for a new prompt`
-      return await append(trx, id, [{ type: "warning", prompt, message }])
-    }
-    const text = `You were interrupted: ${reason}. Look at what you have done already, then go on where you were.`
-    const facts = { atMs: clock.now(), continues: prompt }
-    const inserted = await insertPrompt(trx, session, { text, attachments: [] }, facts)
-    const { id: next } = inserted.prompt
-    await append(trx, id, [{ type: "prompt.state", prompt: next, state: "queued" }])
+  /** Runs one transaction about one session, and wakes its followers. */
+  async #change<Result>(
+    session: SessionId,
+    work: (trx: Transaction<Database>) => Promise<Result>,
+  ): Promise<Result> {
+    const result = await this.#parts.store.durably(work)
+    this.#announce([session])
+    return result
   }
 
-  const stopIn = async (
-    trx: Transaction<Database>,
-    prompts: readonly PromptId[],
-  ): Promise<void> => {
-    for (const prompt of prompts) {
-      const { sandbox } = await trx
-        .updateTable("prompts")
-        .set({ stop_requested: 1 })
-        .where("id", "=", prompt)
-        .returning("sandbox")
-        .executeTakeFirstOrThrow()
-      if (sandbox === null) await moveIn(trx, prompt, { state: "stopped", at: now() })
-    }
-  }
-
-  const closeIn = async (trx: Transaction<Database>, session: SessionId): Promise<void> => {
-    const { pending } = await sessionOf(trx, session)
-    await trx.updateTable("sessions").set({ state: "closed" }).where("id", "=", session).execute()
-    await stopIn(trx, pending)
-  }
-
-  return {
-    accept: (id, sent) =>
-      change(id, async (trx) => {
-        const session = await sessionOf(trx, id)
-        const { prompt, isNew } = await insertPrompt(trx, session, sent, { atMs: clock.now() })
-        if (isNew)
-          await append(trx, id, [{ type: "prompt.state", prompt: prompt.id, state: "queued" }])
-        return prompt
-      }),
-
-    assign: (prompt, sandbox) =>
-      store.durably(async (trx) => {
-        const { numUpdatedRows } = await trx
-          .updateTable("prompts")
-          .set({ sandbox })
-          .where("id", "=", prompt)
-          .where("state", "=", "queued")
-          .where("sandbox", "is", null)
-          .where("stop_requested", "=", 0)
-          .executeTakeFirst()
-        return numUpdatedRows === 1n
-      }),
-
-    moveIn,
-
-    end: (prompt, result, before = []) => endDurably(prompt, result, { isConfirmed: true, before }),
-
-    noteOverdue: ({ id, sandbox }) =>
-      store.durably(async (trx) => {
-        const { numUpdatedRows } = await trx
-          .updateTable("prompts")
-          .set({ stop_overdue: 1 })
-          .where("id", "=", id)
-          .where(isOpen)
-          .executeTakeFirst()
-        return numUpdatedRows === 0n ? undefined : await othersOfAgent(trx, sandbox, id)
-      }),
-
-    endOverdue: (prompt, reason) =>
-      endDurably(prompt, { state: "stopped", reason }, { isConfirmed: false }),
-
-    requestStop: (session, only) =>
-      change(session, async (trx) => {
-        const pending = (await sessionOf(trx, session)).pending
-        const stopped = only === undefined ? pending : pending.filter((id) => id === only)
-        await stopIn(trx, stopped)
-        return stopped
-      }),
-
-    close: (session) => change(session, (trx) => closeIn(trx, session)),
-
-    closeOf: async (workspace) => {
-      const closed = await store.durably(async (trx) => {
-        const open = await trx
-          .selectFrom("sessions")
-          .select("id")
-          .where("workspace", "=", workspace)
-          .where("state", "=", "open")
-          .execute()
-        for (const { id } of open) await closeIn(trx, id)
-        return open.map(({ id }) => id)
-      })
-      log.ring(closed)
-      for (const session of closed) onChange(session)
-    },
-
-    tell: (session, body) => change(session, (trx) => append(trx, session, [body])),
+  #announce(sessions: readonly SessionId[]): void {
+    this.#parts.log.ring(sessions)
+    for (const session of sessions) this.#parts.onChange(session)
   }
 }
-
-const BROKEN: ReadonlySet<PromptState> = new Set(["failed", "interrupted"])
-
-const clip = (reason: string | undefined): string | undefined => reason?.slice(0, MAX_REASON_CHARS)
 
 /**
  * The other prompts of the sandbox that its agent works on, and that nobody has asked to stop. A prompt for the shell
@@ -310,18 +196,4 @@ const othersOfAgent = async (
     .where(sql`sessions.agent ->> '$.kind'`, "<>", "shell")
     .execute()
   return rows.map(({ id }) => id)
-}
-
-/** The number of interruptions in a row that led to this one, including it. */
-const interruptedInARow = async (trx: Transaction<Database>, prompt: PromptId): Promise<number> => {
-  let count = 0
-  for (let id: PromptId | null = prompt; id !== null; count++) {
-    const row: { continues: PromptId | null } | undefined = await trx
-      .selectFrom("prompts")
-      .select("continues")
-      .where("id", "=", id)
-      .executeTakeFirst()
-    id = row?.continues ?? null
-  }
-  return count
 }

@@ -562,7 +562,10 @@ describe("a stop that the sandbox does not take", () => {
   ] as const)(
     "[R3.3] knows whether the sandbox had another prompt for the shell since one started (%s)",
     async (other, isFound) => {
-      const server = await setUp(undefined, { connection: mute, giveUp: async () => "others use it" })
+      const server = await setUp(undefined, {
+        connection: mute,
+        giveUp: async () => "others use it",
+      })
       const { id, session } = await server.send("go")
       await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
       await server.take({ type: "prompt.state", prompt: id, state: "running" })

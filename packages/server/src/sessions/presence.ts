@@ -5,6 +5,7 @@ import type { Logger } from "../logging/logger.ts"
 import { thinkingLease, watchedLease } from "../sandboxes/requests/session-leases.ts"
 import type { LeaseRequest, Use } from "../sandboxes/requests/use.ts"
 import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
+import { isEnded } from "./failures.ts"
 import type { Rows } from "./rows.ts"
 
 export interface PresenceParts {
@@ -41,79 +42,78 @@ const RENEW_EVERY_MS = 10_000
 /** The pause between two changes of one session: hundreds of watchers that come together cost as much as two. */
 const REST_MS = 50
 
-interface Present {
-  working: number
-  watching: number
-  thought: Use | undefined
-  watched: Use | undefined
+/** The presence of one session: who works and watches in it, and the leases that follow from that. */
+class SessionPresence {
+  readonly #parts: PresenceParts
+  readonly #session: SessionId
+  readonly #onOver: () => void
+  #working = 0
+  #watching = 0
+  #thinking: Use | undefined
+  #watched: Use | undefined
   /** The last change failed, and is tried again. */
-  isBehind: boolean
+  #isBehind = false
   /** Ends with the running change: changes of a session happen one after another. */
-  turn: Promise<void>
+  #turn: Promise<void> = Promise.resolve()
   /** The change that waits for its turn. */
-  next: Promise<void> | undefined
+  #next: Promise<void> | undefined
   /** Resolves a while after the last change. */
-  rest: Promise<unknown>
-}
+  #rest: Promise<unknown> = Promise.resolve()
+  #isClosed = false
 
-export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresenceParts): Presence => {
-  const present = new Map<SessionId, Present>()
-  let isOver = false
-
-  const begin = async (
-    session: SessionId,
-    what: "working" | "watching",
-    signal: AbortSignal,
-  ): Promise<void> => {
-    if (signal.aborted) return
-    const its = present.get(session) ?? {
-      working: 0,
-      watching: 0,
-      thought: undefined,
-      watched: undefined,
-      isBehind: false,
-      turn: Promise.resolve(),
-      next: undefined,
-      rest: Promise.resolve(),
-    }
-    present.set(session, its)
-    its[what]++
-    signal.addEventListener("abort", () => {
-      // A client that this server disconnects at shutdown gets a grace period on the next server.
-      if (isStopping(signal.reason)) return
-      its[what]--
-      void inTurn(session, its)
-    })
-    await inTurn(session, its)
+  /** `onOver` is called when nobody works or watches in the session any more, and its leases follow from that. */
+  constructor(parts: PresenceParts, session: SessionId, onOver: () => void) {
+    this.#parts = parts
+    this.#session = session
+    this.#onOver = onOver
   }
 
-  /** Changes that come while one waits for its turn are made together with it. */
-  const inTurn = (session: SessionId, its: Present): Promise<void> => {
-    its.next ??= its.turn.then(async () => {
-      await its.rest
-      its.next = undefined
-      await bringInLine(session, its)
-      its.rest = pause(REST_MS, undefined, { ref: false })
-      // Deleted only after the last change, so that newcomers are counted with those who are there.
-      const isOver = its.working === 0 && its.watching === 0
-      if (isOver && its.next === undefined) present.delete(session)
+  count(what: "working" | "watching", by: 1 | -1): void {
+    if (what === "working") this.#working += by
+    else this.#watching += by
+  }
+
+  /** Brings the leases in line. Changes that come while one waits for its turn are made together with it. */
+  change(): Promise<void> {
+    this.#next ??= this.#turn.then(async () => {
+      await this.#rest
+      this.#next = undefined
+      await this.#bringInLine()
+      this.#rest = pause(REST_MS, undefined, { ref: false })
+      // Only after the last change, so that newcomers are counted with those who are there.
+      const isOver = this.#working === 0 && this.#watching === 0
+      if (isOver && this.#next === undefined) this.#onOver()
     })
-    its.turn = its.next
-    return its.turn
+    this.#turn = this.#next
+    return this.#turn
+  }
+
+  renew(): void {
+    this.#thinking?.renew()
+    this.#watched?.renew()
+    if (this.#isBehind) void this.change()
+    this.#isBehind = false
+  }
+
+  /** Leaves the leases as they are. */
+  close(): void {
+    this.#isClosed = true
   }
 
   /** Puts the leases on the sandbox of the last prompt, and renews those that stay. */
-  const bringInLine = async (session: SessionId, its: Present): Promise<void> => {
-    if (isOver) return
+  async #bringInLine(): Promise<void> {
+    if (this.#isClosed) return
+    const { rows, sessionKeepMs, log } = this.#parts
+    const session = this.#session
     try {
       const { state } = await rows.get(session)
       const sandbox = state === "open" ? await rows.lastSandbox(session) : undefined
       const kept = sessionKeepMs > 0 ? sandbox : undefined
-      its.thought = await moved(its.thought, kept, thinkingLease(session, sessionKeepMs))
-      const seen = its.watching > 0 ? sandbox : undefined
-      its.watched = await moved(its.watched, seen, watchedLease(session))
+      this.#thinking = await this.#move(this.#thinking, kept, thinkingLease(session, sessionKeepMs))
+      const seen = this.#watching > 0 ? sandbox : undefined
+      this.#watched = await this.#move(this.#watched, seen, watchedLease(session))
     } catch (err) {
-      its.isBehind = true
+      this.#isBehind = true
       log.warn(
         { op: "session.keep", session, err },
         "keeping the sandbox of a session failed; retrying",
@@ -121,39 +121,62 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     }
   }
 
-  const moved = async (
+  async #move(
     before: Use | undefined,
     sandbox: SandboxId | undefined,
-    claim: LeaseRequest,
-  ): Promise<Use | undefined> => {
+    request: LeaseRequest,
+  ): Promise<Use | undefined> {
     // The lease is taken even if there was one: the sandbox may have been presumed dead in between, which ended every
     // lease of it.
-    const use = await take(sandbox, claim)
+    const use = await this.#take(sandbox, request)
     use?.renew()
     if (before?.sandbox !== sandbox) await before?.end()
     return use
   }
 
   /** undefined: the sandbox cannot be used any more. */
-  const take = async (
-    sandbox: SandboxId | undefined,
-    claim: LeaseRequest,
-  ): Promise<Use | undefined> => {
+  async #take(sandbox: SandboxId | undefined, request: LeaseRequest): Promise<Use | undefined> {
     try {
-      return sandbox && (await sandboxes.resume(sandbox, claim))
+      return sandbox && (await this.#parts.sandboxes.resume(sandbox, request))
     } catch (thrown) {
-      if (thrown instanceof BerthError && thrown.code === "sandbox.ended") return undefined
+      if (isEnded(thrown)) return undefined
       throw thrown
     }
   }
+}
+
+export const openPresence = (parts: PresenceParts): Presence => {
+  const { sandboxes, sessionKeepMs } = parts
+  const present = new Map<SessionId, SessionPresence>()
+  let isClosed = false
+
+  const presenceOf = (session: SessionId): SessionPresence => {
+    const found =
+      present.get(session) ?? new SessionPresence(parts, session, () => present.delete(session))
+    if (isClosed) found.close()
+    present.set(session, found)
+    return found
+  }
+
+  const begin = async (
+    session: SessionId,
+    what: "working" | "watching",
+    signal: AbortSignal,
+  ): Promise<void> => {
+    if (signal.aborted) return
+    const its = presenceOf(session)
+    its.count(what, 1)
+    signal.addEventListener("abort", () => {
+      // A client that this server disconnects at shutdown gets a grace period on the next server.
+      if (isStopping(signal.reason)) return
+      its.count(what, -1)
+      void its.change()
+    })
+    await its.change()
+  }
 
   const renew = () => {
-    for (const [session, its] of present) {
-      its.thought?.renew()
-      its.watched?.renew()
-      if (its.isBehind) void inTurn(session, its)
-      its.isBehind = false
-    }
+    for (const its of present.values()) its.renew()
   }
   const renewing = setInterval(renew, Math.min(RENEW_EVERY_MS, sessionKeepMs / 3 || RENEW_EVERY_MS))
   renewing.unref()
@@ -163,13 +186,13 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     work: (session, signal) => begin(session, "working", signal),
     watch: (session, signal) => void begin(session, "watching", signal),
     end: async (session) => {
-      const its = present.get(session)
-      if (its !== undefined) await inTurn(session, its)
+      await present.get(session)?.change()
       await sandboxes.endUses(SOURCES, (subject) => subject === session)
     },
     close: () => {
-      isOver = true
+      isClosed = true
       clearInterval(renewing)
+      for (const its of present.values()) its.close()
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { Use } from "../sandboxes/requests/use.ts"
 import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
-import { promptLease } from "./assign.ts"
+import { promptLeaseRequest } from "./assign.ts"
 import type { Presence } from "./presence.ts"
 import type { AssignedPrompt, OpenPrompt } from "./rows.ts"
 
@@ -31,7 +31,7 @@ export class PromptUse {
 
   /** Takes the lease on the sandbox that the prompt was assigned to before. Fails where it is not to be used now. */
   async resume({ id, sandbox }: AssignedPrompt): Promise<void> {
-    this.#use ??= await this.#parts.sandboxes.resume(sandbox, promptLease(id))
+    this.#use ??= await this.#parts.sandboxes.resume(sandbox, promptLeaseRequest(id))
   }
 
   /** Makes the session keep the sandbox from now on, until the signal fires. */

@@ -78,7 +78,14 @@ export interface OpenPrompt extends StoredPrompt {
 /** A prompt that is assigned to a sandbox. */
 export type AssignedPrompt = OpenPrompt & { readonly sandbox: SandboxId }
 
+type SessionCall = "create" | "get" | "require" | "view" | "list"
+
 export const openRows = (db: Kysely<Database>): Rows => ({
+  ...sessionRows(db),
+  ...promptRows(db),
+})
+
+const sessionRows = (db: Kysely<Database>): Pick<Rows, SessionCall> => ({
   create: async ({ workspace, agent, onInterrupt, atMs }) => {
     const id = newId.session()
     await db
@@ -123,6 +130,9 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       asks: asks.get(row.id) ?? [],
     }))
   },
+})
+
+const promptRows = (db: Kysely<Database>): Omit<Rows, SessionCall> => ({
   prompts: async (session) => {
     await sessionOf(db, session)
     const rows = await db

@@ -47,7 +47,7 @@ const setUp = async (kept?: SandboxId) => {
     at: () => {},
     sessionKeepMs: 0,
   })
-  onTestFinished(() => sessions.closeAll())
+  onTestFinished(() => sessions.shutDown())
   const workspace = Slug.parse("app")
   const { id } = await sessions.create(
     { workspace, replace: false, onInterrupt: "wait" },

@@ -1,8 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
-import type { AskAnswer, Prompt, PromptWait, Session } from "@berth/protocol/session"
+import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
-import { AgentSpec, type WorkspaceSpec } from "@berth/protocol/workspace"
 import { Bells } from "../events/bells.ts"
 import type { StreamPage } from "../events/pages.ts"
 import { foldLog } from "../events/transcript.ts"
@@ -12,20 +11,16 @@ import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import type { Store } from "../store/open.ts"
-import { agentChanged } from "./agent-changed.ts"
+import { openCreate } from "./create.ts"
 import { Driver } from "./driver.ts"
 import type { EndOverdueParts } from "./end-overdue.ts"
 import { openPresence } from "./presence.ts"
 import { removeRows, requireIdle, untilIdle } from "./remove.ts"
-import {
-  isPending,
-  type OpenPrompt,
-  type SessionWithAsks,
-  type StoredPrompt,
-  type StoredSession,
-} from "./rows.ts"
+import { openRequireRunnable } from "./require-runnable.ts"
+import { isPending } from "./rows.ts"
 import type { Stored } from "./stored.ts"
-import { tidy } from "./tidy.ts"
+import { startUpkeep } from "./upkeep.ts"
+import { Views } from "./views.ts"
 
 /** The sessions of an installation. An accepted prompt is neither lost nor run twice, whatever ends in between. */
 export interface Sessions {
@@ -70,15 +65,13 @@ export interface SessionsParts {
   readonly at: FailPoint
 }
 
-const FORGET_EVERY_MS = 3600 * 1000
-
-/** Sessions that hold too much are looked for more often: a full session leaves output out of its log. */
-const TIDY_EVERY_MS = 60_000
+export interface OpenSessions extends Sessions {
+  /** Stops the work on sessions. They stay open, and their prompts continue in their sandboxes. */
+  shutDown(): Promise<void>
+}
 
 /** Opens the sessions, and resumes the prompts of an earlier server in their sandboxes. */
-export const openSessions = async (
-  parts: SessionsParts,
-): Promise<Sessions & { closeAll(): Promise<void> }> => {
+export const openSessions = async (parts: SessionsParts): Promise<OpenSessions> => {
   const { stored, sandboxes, keys, clock } = parts
   const { rows, changes, log } = stored
   const used = { ...sandboxes.use, ...sandboxes.running }
@@ -86,76 +79,21 @@ export const openSessions = async (
   const driver = new Driver({ ...parts, sandboxes: used, presence })
   stored.onChange((session) => driver.wake(session))
   await driver.start()
-  const forget = async (): Promise<void> => {
-    if (parts.keepEventsMs === null) return
-    try {
-      await log.removeBefore(clock.now() - parts.keepEventsMs)
-    } catch (err) {
-      parts.log.warn(
-        { op: "events.forget", err },
-        "removing old events failed; retrying in an hour",
-      )
-    }
-  }
+  const upkeep = startUpkeep(parts)
   /** Rings when a session is removed, so that its followers learn that it no longer exists. */
   const removals = new Bells<SessionId>()
-  void forget()
-  const forgetting = setInterval(() => void forget(), FORGET_EVERY_MS).unref()
-  const tidying = setInterval(
-    () => void tidy({ ...parts, events: log, rest: stored.rest }),
-    TIDY_EVERY_MS,
-  ).unref()
-
-  /** Refuses a prompt that could not run, where that is known when it is sent. */
-  const check = async (session: StoredSession): Promise<void> => {
-    const { id, workspace, agent: before, state } = session
-    // A closed session is refused where the prompt is accepted; its workspace may be gone as well.
-    if (state === "closed") return
-    const { agent: wanted } = await sandboxes.workspaces.get(workspace)
-    const isOther = wanted.kind !== before.kind
-    // A session that keeps its sandbox goes on there, with the agent that it began with.
-    if (isOther && before.kind !== "shell" && (await presence.of(id)) === undefined)
-      throw agentChanged({ session: id, workspace, was: before.kind, is: wanted.kind })
-    const agent = isOther ? before : wanted
-    await keys.read(agent.keys)
-  }
-
-  const withWait = (session: SessionWithAsks): Session => {
-    const waits = session.pending.map((prompt) => driver.waitOf(prompt))
-    return { ...session, waitsFor: waits.find((wait) => wait !== null) ?? null }
-  }
-  const view = async (session: SessionId): Promise<Session> => withWait(await rows.view(session))
-  const shownPrompt = (prompt: StoredPrompt, next: OpenPrompt | undefined): Prompt => {
-    const isBehind = prompt.state === "queued" && next !== undefined && next.id !== prompt.id
-    return { ...prompt, waitsFor: isBehind ? behind(prompt, next) : driver.waitOf(prompt.id) }
-  }
-  const prompts = async (session: SessionId): Promise<Prompt[]> => {
-    const [all, next] = await Promise.all([rows.prompts(session), rows.next(session)])
-    return all.map((prompt) => shownPrompt(prompt, next))
-  }
+  const views = new Views(rows, (prompt) => driver.waitOf(prompt))
+  const create = openCreate({ rows, sandboxes, keys, clock })
+  const requireRunnable = openRequireRunnable(parts, presence)
 
   return {
-    create: async ({ workspace, replace, onInterrupt, agent: own }, signal) => {
-      const { slug, agent: wanted } = await specOf(sandboxes, workspace)
-      const agent = own === undefined ? wanted : AgentSpec.parse(own)
-      if (onInterrupt === "continue" && agent.kind === "shell")
-        throw new BerthError("input.invalid", "the agent shell has no conversation to go on with", {
-          details: { path: "onInterrupt", allowed: "wait" },
-        })
-      await keys.read(wanted.keys)
-      // The workspace is described last, so that a refused session changes nothing.
-      const isPrompted = agent.kind === wanted.kind
-      if (typeof workspace !== "string")
-        await sandboxes.workspaces.save(workspace, { replace, isPrompted }, signal)
-      const created = { workspace: slug, agent, onInterrupt, atMs: clock.now() }
-      return withWait(await rows.create(created))
-    },
-    list: async () => (await rows.list()).map(withWait),
-    get: (session) => view(session),
+    create: async (wanted, signal) => views.withWait(await create(wanted, signal)),
+    list: () => views.list(),
+    get: (session) => views.get(session),
     close: async (session) => {
       await changes.close(session)
       await presence.end(session)
-      return await view(session)
+      return await views.get(session)
     },
     remove: async (session, { force }) => {
       if (!force) await requireIdle(rows, session)
@@ -168,11 +106,11 @@ export const openSessions = async (
     prompt: async (session, sent) => {
       // A prompt that is sent again was accepted before, whatever has changed since.
       const isKnown = sent.key !== undefined && (await rows.hasKey(session, sent.key))
-      if (!isKnown) await check(await rows.get(session))
+      if (!isKnown) await requireRunnable(await rows.get(session))
       const accepted = await changes.accept(session, sent)
-      return shownPrompt(accepted, await rows.next(session))
+      return views.prompt(accepted, await rows.next(session))
     },
-    prompts,
+    prompts: (session) => views.prompts(session),
     stop: async (session, { prompt }) => {
       const stopped = await changes.requestStop(session, prompt)
       if (prompt === undefined || stopped.length > 0) return stopped
@@ -192,7 +130,7 @@ export const openSessions = async (
     },
     transcript: async (session) => {
       const { lastEvent } = await rows.get(session)
-      const shown = await prompts(session)
+      const shown = await views.prompts(session)
       const fold = await foldLog(log, session, lastEvent)
       const turns = shown.map((prompt) => ({ prompt, parts: fold.partsOf(prompt.id) }))
       return { lastEvent, turns }
@@ -204,29 +142,10 @@ export const openSessions = async (
       void removals.next(session, signal).then(() => removed.abort())
       return log.follow(session, after, AbortSignal.any([signal, removed.signal]))
     },
-    closeAll: async () => {
-      clearInterval(forgetting)
-      clearInterval(tidying)
+    shutDown: async () => {
+      upkeep.close()
       presence.close()
       await driver.close()
     },
   }
 }
-
-/** The wait of a prompt behind another of its session, since it was accepted. */
-const behind = ({ createdAt }: StoredPrompt, next: OpenPrompt): PromptWait => ({
-  code: "prompt.earlier",
-  message: `${next.id} of the same session ${standingOf(next)}`,
-  since: createdAt,
-})
-
-const standingOf = ({ state, sandbox }: OpenPrompt): string => {
-  if (!isPending(state)) return `was stopped, and ${sandbox} has not confirmed that it has ended`
-  return state === "running" ? "runs" : "comes first"
-}
-
-const specOf = async (
-  sandboxes: Pick<Sandboxes, "workspaces">,
-  workspace: CreateSession["workspace"],
-): Promise<Pick<WorkspaceSpec, "slug" | "agent">> =>
-  typeof workspace === "string" ? await sandboxes.workspaces.get(workspace) : workspace

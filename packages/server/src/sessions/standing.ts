@@ -24,7 +24,7 @@ export interface Standing {
   readonly isStarted: boolean
   /** When the sandbox last answered to the stop of the prompt. */
   readonly stopTakenMs: number | undefined
-  /** What the sandbox answered last. */
+  /** The sandbox's last answer about the prompt. */
   readonly reported: PromptStanding
   /** Everything has been sent, and the sandbox has answered. */
   readonly isSettled: boolean

@@ -16,8 +16,8 @@ import { openLeases } from "../sandboxes/use/leases.ts"
 import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
-import { promptLease } from "./assign.ts"
-import { MAX_CONTINUED } from "./changes.ts"
+import { promptLeaseRequest } from "./assign.ts"
+import { MAX_CONTINUED } from "./interruptions.ts"
 import { openStored } from "./stored.ts"
 
 const AT = "2026-01-02T03:04:05.678Z"
@@ -223,7 +223,7 @@ describe("a prompt", () => {
     })
   })
 
-  it("of a session that is closed is stopped by the same change", async () => {
+  it("is stopped by the change that closes its session", async () => {
     const { changes, session, addSandbox, given, rows, stateOf } = await setUp()
     const running = await given(await addSandbox())
     const { id: waiting } = await changes.accept(session.id, sent("x"))
@@ -264,7 +264,7 @@ describe("a prompt", () => {
     const prompt = await given(sandbox)
     const leases = await openLeases({ db: store.db, clock: systemClock, onFree: () => {} })
     onTestFinished(() => leases.close())
-    await leases.acquire({ ...promptLease(prompt), sandbox })
+    await leases.acquire({ ...promptLeaseRequest(prompt), sandbox })
     const rows = openSandboxRows(store.db, systemClock)
     const stop = () =>
       rows.beginStopUnlessUsed(sandbox, { cause: "person", reason: "of a test" }, ["pr-other"])
@@ -289,7 +289,7 @@ describe("a prompt", () => {
     expect(await changes.assign(waiting, other)).toBe(false)
   })
 
-  it("that is interrupted is continued before the others, up to a limit", async () => {
+  it("is continued before the others when it was interrupted, up to a limit", async () => {
     const { events, addSandbox, changes, session, rows, bodies } = await setUp("continue")
     const sandbox = await addSandbox()
     await changes.accept(session.id, sent("first"))

@@ -5,7 +5,7 @@ import { Turns } from "../events/turns.ts"
 import type { SandboxEvents } from "../sandboxes/keeping/connection.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
 import type { Store } from "../store/open.ts"
-import { type Changes, openChanges } from "./changes.ts"
+import { Changes } from "./changes.ts"
 import { openRows, type Rows } from "./rows.ts"
 import { openSandboxEvents } from "./take.ts"
 
@@ -38,7 +38,7 @@ export const openStored = ({
   const log = openLog(store.db, () => clock.now(), turns, rest)
   let listener: (session: SessionId) => void = () => {}
   const onChange = (session: SessionId) => listener(session)
-  const changes = openChanges({ store, log, clock, onChange })
+  const changes = new Changes({ store, log, clock, onChange })
   return {
     log,
     changes,

@@ -23,7 +23,7 @@ export interface TakeStepParts extends AssignParts, EndOverdueParts {
   readonly limits: Limits
 }
 
-/** The run that takes a step. */
+/** The parts of a run that a step changes. */
 export interface Taking {
   readonly attempt: Attempt
   readonly use: PromptUse

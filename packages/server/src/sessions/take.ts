@@ -1,4 +1,3 @@
-import { setImmediate as soon } from "node:timers/promises"
 import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
@@ -12,6 +11,7 @@ import type { Clock } from "../sandboxes/state/clock.ts"
 import type { Database } from "../store/database.ts"
 import type { Store } from "../store/open.ts"
 import type { Changes } from "./changes.ts"
+import { EventQueue, type Said } from "./event-queue.ts"
 import { isPending, PENDING } from "./rows.ts"
 
 export interface TakeParts {
@@ -22,16 +22,6 @@ export interface TakeParts {
   readonly turns: Turns
   /** Called after the commit of a change to the session's prompts. */
   readonly onChange: (session: SessionId) => void
-}
-
-interface Said {
-  readonly sandbox: SandboxId
-  readonly events: readonly Event[]
-}
-
-interface Waiting extends Said {
-  readonly resolve: () => void
-  readonly reject: (reason: unknown) => void
 }
 
 interface Sandbox {
@@ -55,9 +45,6 @@ interface OwnPrompt {
  * and each statement is for all of them.
  */
 
-/** Events that are stored in one transaction, in which nothing else happens: some 20 ms. */
-const MAX_GROUP_EVENTS = 512
-
 const SANDBOXES = `
   SELECT id, workspace, last_seen, said_bytes, said_at_ms FROM sandboxes WHERE id IN (SELECT value FROM json_each(?))`
 
@@ -80,111 +67,10 @@ const SEEN = `
 
 /** Stores the events of sandboxes. A sandbox may send events again after any break, and each counts once. */
 export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
-  const { store, log, changes, onChange } = parts
-  let waiting: Waiting[] = []
-  let isStoring = false
-
-  const storeAll = async (): Promise<void> => {
-    isStoring = true
-    while (waiting.length > 0) {
-      // Storing lets nothing else happen: events that have arrived from others meanwhile are read first, and stored
-      // together.
-      await soon()
-      await parts.turns.take("store", storeGroup)
-    }
-    // Set in the same turn as the last check for waiting events, so that none is left behind.
-    isStoring = false
-  }
-
-  const storeGroup = async (): Promise<void> => {
-    const group = takeGroup(waiting)
-    waiting = waiting.slice(group.length)
-    try {
-      await storeTogether(group)
-      for (const { resolve } of group) resolve()
-    } catch (thrown) {
-      // Events of one sandbox that cannot be stored do not keep those of others from being stored.
-      if (group.length === 1) group[0]?.reject(thrown)
-      else for (const one of group) await storeTogether([one]).then(one.resolve, one.reject)
-    }
-  }
-
-  const storeTogether = async (group: readonly Said[]): Promise<void> => {
-    // The end of a prompt survives a power loss; other events survive the death of any process.
-    const isWeighty = group.some(({ events }) =>
-      events.some(({ body }) => body.type === "prompt.state"),
-    )
-    const work = (trx: Transaction<Database>) => takeIn(trx, group)
-    const concerned = isWeighty
-      ? await store.durably(work)
-      : await store.db.transaction().execute(work)
-    log.ring(concerned)
-    if (isWeighty) for (const session of concerned) onChange(session)
-  }
-
-  /** Stores the events in the transaction. Returns the sessions that they concern. */
-  const takeIn = async (
-    trx: Transaction<Database>,
-    group: readonly Said[],
-  ): Promise<ReadonlySet<SessionId>> => {
-    const ids = [...new Set(group.map(({ sandbox }) => sandbox))]
-    const sandboxes = await byId<Sandbox>(trx, SANDBOXES, ids)
-    const prompts = await byId<OwnPrompt>(trx, PROMPTS, [
-      ...new Set(group.flatMap(({ events }) => events.flatMap(({ body }) => promptOf(body) ?? []))),
-    ])
-    const over = new Set<PromptId>()
-    const seen = new Map<SandboxId, number>()
-    const rooms = new Map<SandboxId, SandboxRoom>()
-    const atMs = parts.clock.now()
-    const concerned = new Set<SessionId>()
-    let ready: NewEvent[] = []
-    for (const { sandbox, events } of group) {
-      const row = sandboxes.get(sandbox)
-      if (row === undefined) continue
-      const used = { bytes: row.said_bytes, atMs: row.said_at_ms }
-      const room = rooms.get(sandbox) ?? sandboxRoom(used, atMs)
-      rooms.set(sandbox, room)
-      const listening = events.some(({ body }) => promptOf(body) === undefined)
-        ? await busySessions(trx, row.workspace)
-        : []
-      for (const { sequence, at, body } of events) {
-        if (sequence <= (seen.get(sandbox) ?? row.last_seen)) continue
-        seen.set(sandbox, sequence)
-        // Only the log itself says what it has left out.
-        if (body.type === "output.cut") continue
-        const prompt = promptOf(body)
-        const own = prompt && prompts.get(prompt)
-        // A sandbox has no say about prompts that are not assigned to it, or that are over without it.
-        const isMute =
-          own === undefined || own.sandbox !== sandbox || isOver(own) || over.has(own.id)
-        if (prompt !== undefined && isMute) continue
-        const sessions = own === undefined ? listening : [own.session]
-        for (const session of sessions) concerned.add(session)
-        if (own !== undefined && body.type === "prompt.state") {
-          await log.append(trx, ready)
-          ready = []
-          const { state, reason } = body
-          if (state === "queued") continue
-          await changes.moveIn(trx, own.id, { state, reason, at })
-          if (state !== "running") over.add(own.id)
-        } else for (const session of sessions) ready.push({ session, at, body, room })
-      }
-    }
-    await log.append(trx, ready)
-    const lasts = [...seen].map(([sandbox, last]) => {
-      const left = rooms.get(sandbox)?.leftBytes ?? SANDBOX_BYTES
-      return { sandbox, last, saidBytes: Math.round(SANDBOX_BYTES - left), atMs }
-    })
-    await trx.executeQuery(CompiledQuery.raw(SEEN, [JSON.stringify(lasts)]))
-    return concerned
-  }
-
+  const { store, log, changes } = parts
+  const queue = new EventQueue(parts.turns, openStoreTogether(parts))
   return {
-    take: (sandbox, events) =>
-      new Promise((resolve, reject) => {
-        waiting.push({ sandbox, events, resolve, reject })
-        if (!isStoring) void storeAll()
-      }),
+    take: (sandbox, events) => queue.put({ sandbox, events }),
     closeSessions: (workspace) => changes.closeOf(workspace),
     tell: async (sandbox, bodies) => {
       const at = new Date(parts.clock.now()).toISOString()
@@ -207,14 +93,141 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   }
 }
 
-/** The first senders that have so many events together, at least one. */
-const takeGroup = (waiting: readonly Waiting[]): readonly Waiting[] => {
-  let events = 0
-  const end = waiting.findIndex((one) => {
-    events += one.events.length
-    return events >= MAX_GROUP_EVENTS
-  })
-  return end === -1 ? waiting : waiting.slice(0, end + 1)
+/** Stores what several sandboxes said in one transaction, and wakes the followers of the sessions that it concerns. */
+const openStoreTogether =
+  ({ store, log, changes, clock, onChange }: TakeParts) =>
+  async (group: readonly Said[]): Promise<void> => {
+    // The end of a prompt survives a power loss; other events survive the death of any process.
+    const isWeighty = group.some(({ events }) =>
+      events.some(({ body }) => body.type === "prompt.state"),
+    )
+    const work = async (trx: Transaction<Database>) => {
+      const taking = await openTaking(trx, { log, changes }, group, clock.now())
+      for (const said of group) await taking.take(said)
+      return await taking.finish()
+    }
+    const concerned = isWeighty
+      ? await store.durably(work)
+      : await store.db.transaction().execute(work)
+    log.ring(concerned)
+    if (isWeighty) for (const session of concerned) onChange(session)
+  }
+
+const openTaking = async (
+  trx: Transaction<Database>,
+  parts: TakingParts,
+  group: readonly Said[],
+  atMs: number,
+): Promise<Taking> => {
+  const ids = [...new Set(group.map(({ sandbox }) => sandbox))]
+  const named = group.flatMap(({ events }) => events.flatMap(({ body }) => promptOf(body) ?? []))
+  const sandboxes = await byId<Sandbox>(trx, SANDBOXES, ids)
+  const prompts = await byId<OwnPrompt>(trx, PROMPTS, [...new Set(named)])
+  return new Taking(trx, parts, { sandboxes, prompts, atMs })
+}
+
+interface TakingParts {
+  readonly log: Pick<EventLog, "append">
+  readonly changes: Pick<Changes, "moveIn">
+}
+
+/** The rows that the events of a group are about. */
+interface Known {
+  readonly sandboxes: ReadonlyMap<SandboxId, Sandbox>
+  readonly prompts: ReadonlyMap<PromptId, OwnPrompt>
+  readonly atMs: number
+}
+
+/** The events of a group on their way into the store, in one transaction. */
+class Taking {
+  readonly #trx: Transaction<Database>
+  readonly #parts: TakingParts
+  readonly #known: Known
+  /** The prompts that have ended in this transaction. */
+  readonly #over = new Set<PromptId>()
+  /** The last event of each sandbox. */
+  readonly #seen = new Map<SandboxId, number>()
+  readonly #rooms = new Map<SandboxId, SandboxRoom>()
+  readonly #concerned = new Set<SessionId>()
+  /** Events that are not appended yet. */
+  #ready: NewEvent[] = []
+
+  constructor(trx: Transaction<Database>, parts: TakingParts, known: Known) {
+    this.#trx = trx
+    this.#parts = parts
+    this.#known = known
+  }
+
+  /** Takes what one sandbox said. The events of a sandbox that is not known are dropped. */
+  async take({ sandbox, events }: Said): Promise<void> {
+    const row = this.#known.sandboxes.get(sandbox)
+    if (row === undefined) return
+    const room = this.#roomOf(row)
+    const listening = events.some(({ body }) => promptOf(body) === undefined)
+      ? await busySessions(this.#trx, row.workspace)
+      : []
+    for (const event of events) {
+      if (event.sequence <= (this.#seen.get(sandbox) ?? row.last_seen)) continue
+      this.#seen.set(sandbox, event.sequence)
+      await this.#takeOne(sandbox, event, { listening, room })
+    }
+  }
+
+  /** Stores what is left, and how far each sandbox is. Returns the sessions that the events concern. */
+  async finish(): Promise<ReadonlySet<SessionId>> {
+    await this.#append()
+    const lasts = [...this.#seen].map(([sandbox, last]) => {
+      const left = this.#rooms.get(sandbox)?.leftBytes ?? SANDBOX_BYTES
+      const saidBytes = Math.round(SANDBOX_BYTES - left)
+      return { sandbox, last, saidBytes, atMs: this.#known.atMs }
+    })
+    await this.#trx.executeQuery(CompiledQuery.raw(SEEN, [JSON.stringify(lasts)]))
+    return this.#concerned
+  }
+
+  async #takeOne(
+    sandbox: SandboxId,
+    { at, body }: Event,
+    { listening, room }: { readonly listening: readonly SessionId[]; readonly room: SandboxRoom },
+  ): Promise<void> {
+    // Only the log itself says what it has left out.
+    if (body.type === "output.cut") return
+    const prompt = promptOf(body)
+    const own = prompt && this.#known.prompts.get(prompt)
+    // A sandbox has no say about prompts that are not assigned to it, or that are over without it.
+    const isMute =
+      own === undefined || own.sandbox !== sandbox || isOver(own) || this.#over.has(own.id)
+    if (prompt !== undefined && isMute) return
+    const sessions = own === undefined ? listening : [own.session]
+    for (const session of sessions) this.#concerned.add(session)
+    if (own !== undefined && body.type === "prompt.state") await this.#move(own.id, body, at)
+    else for (const session of sessions) this.#ready.push({ session, at, body, room })
+  }
+
+  /** Applies a state that a sandbox reports, after the events before it. */
+  async #move(
+    prompt: PromptId,
+    { state, reason }: Extract<EventBody, { readonly type: "prompt.state" }>,
+    at: string,
+  ): Promise<void> {
+    await this.#append()
+    if (state === "queued") return
+    await this.#parts.changes.moveIn(this.#trx, prompt, { state, reason, at })
+    if (state !== "running") this.#over.add(prompt)
+  }
+
+  async #append(): Promise<void> {
+    const ready = this.#ready
+    this.#ready = []
+    await this.#parts.log.append(this.#trx, ready)
+  }
+
+  #roomOf({ id, said_bytes, said_at_ms }: Sandbox): SandboxRoom {
+    const used = { bytes: said_bytes, atMs: said_at_ms }
+    const room = this.#rooms.get(id) ?? sandboxRoom(used, this.#known.atMs)
+    this.#rooms.set(id, room)
+    return room
+  }
 }
 
 /** Whether a prompt has ended, and its sandbox is not asked any more to confirm that. */

@@ -65,7 +65,7 @@ describe("a query that SQLite refuses", () => {
 })
 
 describe("a transaction", () => {
-  it("that SQLite has ended fails with the first error and commits nothing of what follows", async () => {
+  it("fails, when SQLite has ended it, with the first error and commits nothing of what follows", async () => {
     const store = await openForTest({ dataDir: makeDataDir() })
     const conflict = { code: "SQLITE_CONSTRAINT_PRIMARYKEY" }
     const work = store.durably(async (trx) => {
@@ -81,7 +81,7 @@ describe("a transaction", () => {
     expect(await workspaceSlugs(store.db)).toEqual(["later"])
   })
 
-  it("that runs out of space reports that, and leaves the store usable", async () => {
+  it("reports that it ran out of space, and leaves the store usable", async () => {
     const store = await openForTest({ dataDir: makeDataDir() })
     await sql`pragma max_page_count = 8`.execute(store.db)
     const work = store.db.transaction().execute(async (trx) => {
@@ -93,7 +93,7 @@ describe("a transaction", () => {
     expect(await workspaceSlugs(store.db)).toEqual(["later"])
   })
 
-  it("that writes takes the lock at its start, one that only reads does not", async () => {
+  it("takes the lock at its start when it writes, and not when it only reads", async () => {
     const store = await openBusyStore()
     let started = false
     const writing = store.db.transaction().execute(async () => {

@@ -14,7 +14,7 @@ const GAP =
   "the database was put back from a backup: what happened since that was made is not known"
 
 /**
- * Corrects a database that was restored from a copy: its claims about running things are outdated. Leases that end with
+ * Corrects a database that was restored from a copy: what it says of running things is outdated. Leases that end with
  * their own result, and never by time, are removed; sandboxes are asked what lives in them. Prompts that had not ended
  * then may have run since: they are interrupted, and never run again. Events that are gone are a gap.
  */

@@ -13,7 +13,7 @@ const runOnSmallDisk = <Line extends object>(script: string): Promise<Line[]> =>
 const together = (lines: readonly object[]): object => Object.assign({}, ...lines)
 
 requires("userNamespaces").describe("the store on a real disk", () => {
-  it("that is full fails writes and starts with store.disk_full, loses nothing, and goes on when there is space", async () => {
+  it("fails writes and starts with store.disk_full when that is full, loses nothing, and goes on when there is space", async () => {
     expect(together(await runOnSmallDisk("fill-disk.ts"))).toEqual({
       durable: "store.disk_full",
       ordinary: "store.disk_full",
@@ -28,14 +28,14 @@ requires("userNamespaces").describe("the store on a real disk", () => {
     })
   })
 
-  it("that has little space never gets a database that cannot be opened later", async () => {
+  it("makes no database that cannot be opened later when there is little space", async () => {
     const attempts = await runOnSmallDisk<Attempt>("nearly-fill-disk.ts")
     const outcomes = new Set(attempts.map(({ nearlyFull }) => nearlyFull))
     expect(outcomes).toEqual(new Set(["store.disk_full", "opened"]))
     expect(attempts.filter(({ afterwards }) => afterwards !== "opened")).toEqual([])
   })
 
-  it("that is read-only is refused with store.read_only, untouched, and opens when it is writable again", async () => {
+  it("is refused with store.read_only, untouched, when that is read-only, and opens when it is writable again", async () => {
     expect(together(await runOnSmallDisk("go-read-only.ts"))).toEqual({
       open: "store.read_only",
       openElsewhere: "store.read_only",

@@ -43,7 +43,7 @@ describe("migrations", () => {
     expect(await schemaVersion(store.db)).toBe(NEWEST + 3)
   })
 
-  it("that throw half-way leave the version, the schema and the rows as they were", async () => {
+  it("leave the version, the schema and the rows as they were when one throws half-way", async () => {
     const dataDir = makeDataDir()
     const store = await openForTest({ dataDir })
     await addWorkspace(store.db, "kept")
@@ -67,7 +67,7 @@ describe("migrations", () => {
     expect(await tables(again.db as never)).not.toContain("half_way")
   })
 
-  it("that are killed half-way leave the version, the schema and the rows as they were", async () => {
+  it("leave the version, the schema and the rows as they were when they are killed half-way", async () => {
     const dataDir = makeDataDir()
     const store = await openForTest({ dataDir })
     await addWorkspace(store.db, "kept")
@@ -83,7 +83,7 @@ describe("migrations", () => {
     expect(await tables(again.db as never)).not.toContain("half_way")
   })
 
-  it("that are killed while they make a new database leave nothing that is taken for one", async () => {
+  it("leave nothing that is taken for a database when they are killed while they make it", async () => {
     const dataDir = makeDataDir()
     const child = startChild("hang-in-migration.ts", { args: [dataDir] })
     expect(await child.next()).toBe("half-way")

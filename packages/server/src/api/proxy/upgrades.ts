@@ -43,7 +43,7 @@ export const passUpgrades = (
     let target: Target | undefined
     let use: Use | undefined
     const gone = new AbortController()
-    const onClose = () => gone.abort(new BerthError("cancelled", "whoever asked is gone"))
+    const onClose = () => gone.abort(new BerthError("cancelled", "the client is gone"))
     client.once("close", onClose)
     try {
       stopping.signal.throwIfAborted()

@@ -31,13 +31,20 @@ const NameQuery = z.object({
   start: z.stringbool().default(false),
 })
 
+type Provide = () => Promise<
+  Pick<Sandboxes, "names" | "requests" | "running" | "views" | "workspaces">
+>
+
 /** The routes of sandboxes. If their backend is not open, the error that `provide` throws is the answer. */
-export const sandboxRoutes = (
-  api: FastifyInstance,
-  provide: () => Promise<
-    Pick<Sandboxes, "names" | "requests" | "running" | "views" | "workspaces">
-  >,
-): void => {
+export const sandboxRoutes = (api: FastifyInstance, provide: Provide): void => {
+  makingRoutes(api, provide)
+  readingRoutes(api, provide)
+  keepingRoutes(api, provide)
+  endingRoutes(api, provide)
+}
+
+/** The calls that give a sandbox: the current one of a workspace, or the one of a name. */
+const makingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const { workspace, mode, replace, retry } = parseInput(request.body, CreateSandbox)
     const { wait } = parseInput(request.query, WaitQuery)
@@ -48,6 +55,17 @@ export const sandboxRoutes = (
     return await created(reply, ensured, await sandboxes.views.get(ensured.sandbox, signal))
   })
 
+  api.get<{ Params: { name: string } }>(
+    "/v1/names/:name",
+    { handlerTimeout: CREATE_DEADLINE_MS },
+    async ({ params, query }, reply) => {
+      const options = parseInput(query, NameQuery)
+      return await (await provide()).names.named(params.name, options, untilGone(reply.raw))
+    },
+  )
+}
+
+const readingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.get("/v1/sandboxes", async (_request, reply) => {
     const sandboxes = await provide()
     return { sandboxes: await sandboxes.views.list(untilGone(reply.raw)) }
@@ -78,16 +96,10 @@ export const sandboxRoutes = (
     reply.header(SANDBOX_HEADER, why.sandbox)
     return why
   })
+}
 
-  api.get<{ Params: { name: string } }>(
-    "/v1/names/:name",
-    { handlerTimeout: CREATE_DEADLINE_MS },
-    async ({ params, query }, reply) => {
-      const options = parseInput(query, NameQuery)
-      return await (await provide()).names.named(params.name, options, untilGone(reply.raw))
-    },
-  )
-
+/** The calls that bring the files of a quarantined sandbox back, and those of a halted one within reach. */
+const keepingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/recover",
     { handlerTimeout: END_DEADLINE_MS },
@@ -109,7 +121,9 @@ export const sandboxRoutes = (
       return await sandboxes.views.get(id, untilGone(reply.raw))
     },
   )
+}
 
+const endingRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/stop",
     { handlerTimeout: END_DEADLINE_MS },

@@ -38,10 +38,16 @@ export interface SessionRoutesOptions {
   readonly heartbeatMs: number
 }
 
-export const sessionRoutes = (
-  api: FastifyInstance,
-  { provide, heartbeatMs }: SessionRoutesOptions,
-): void => {
+type Provide = SessionRoutesOptions["provide"]
+
+export const sessionRoutes = (api: FastifyInstance, options: SessionRoutesOptions): void => {
+  ownRoutes(api, options.provide)
+  promptRoutes(api, options.provide)
+  eventRoutes(api, options)
+}
+
+/** The calls for sessions themselves. */
+const ownRoutes = (api: FastifyInstance, provide: Provide): void => {
   // The system of a new workspace may be an image that has to be fetched.
   api.post("/v1/sessions", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const wanted = parseInput(request.body, CreateSession)
@@ -68,7 +74,10 @@ export const sessionRoutes = (
     await (await provide()).close(id)
     return await reply.code(204).send()
   })
+}
 
+/** The calls for the prompts of a session. */
+const promptRoutes = (api: FastifyInstance, provide: Provide): void => {
   api.post<OfSession>(
     "/v1/sessions/:id/prompts",
     { bodyLimit: PROMPT_BODY_BYTES },
@@ -103,7 +112,13 @@ export const sessionRoutes = (
     const id = sessionIdOf(request.params.id)
     return await (await provide()).transcript(id)
   })
+}
 
+/** The stream of a session's events. */
+const eventRoutes = (
+  api: FastifyInstance,
+  { provide, heartbeatMs }: SessionRoutesOptions,
+): void => {
   const streams = new Streams()
   const stopping = new AbortController()
   api.addHook("preClose", async () => {

@@ -10,7 +10,7 @@ import { HostPorts } from "../../host-ports/host-ports.ts"
 import type { Keys } from "../../keys/keys.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Secrets } from "../../logging/secrets.ts"
-import { answerAsks } from "../../repos/answer-asks.ts"
+import { answerHostRequests } from "../../repos/answer-host-requests.ts"
 import type { SandboxRecord } from "../state/records.ts"
 import { workspaceRepos } from "../state/repos.ts"
 import type { SharedDirectory } from "../state/shared-directories.ts"
@@ -103,7 +103,7 @@ export class SandboxConnection {
         sandbox,
         lastSeen,
         onEvents: (events) => this.#take(events),
-        onHostRequest: answerAsks({
+        onHostRequest: answerHostRequests({
           sandbox,
           repos,
           environment,

@@ -1,7 +1,7 @@
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
 import { directoryOfRepo, type RepoSpec } from "@berth/protocol/workspace"
-import type { WorkspaceRepo } from "../../repos/answer-asks.ts"
+import type { WorkspaceRepo } from "../../repos/answer-host-requests.ts"
 import { sourceOf } from "../../repos/source.ts"
 
 /** The repos of a workspace, each with its directory; none lies in another. */

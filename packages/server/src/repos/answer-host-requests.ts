@@ -31,28 +31,29 @@ export interface AnswerOptions {
   /** Connects one of the ports of the host that the workspace names; absent if it names none. */
   readonly connectHostPort?: (
     port: number,
-    openTunnel: Question["openTunnel"],
+    openTunnel: HostRequest["openTunnel"],
     signal: AbortSignal,
   ) => Promise<void>
   readonly secrets: Secrets
   readonly log: Logger
 }
 
-interface Question {
+/** A host request of a sandbox, with the ways to answer it that carry more than a message. */
+interface HostRequest {
   readonly ask: Ask
   readonly sendBundle: (body: Readable) => Promise<void>
   readonly openTunnel: () => Promise<Socket>
 }
 
 /**
- * Answers a sandbox's questions, from its workspace's repos, keys and ports of the host and nothing else. Each answer
+ * Answers the host requests of a sandbox, from its workspace's repos, keys and ports of the host and nothing else. Each answer
  * is a line in the log.
  */
-export const answerAsks = (options: AnswerOptions) => {
+export const answerHostRequests = (options: AnswerOptions) => {
   const { sandbox, repos, log } = options
   const pace = new PackingPace()
   return (
-    { ask, sendBundle: send, openTunnel }: Question,
+    { ask, sendBundle: send, openTunnel }: HostRequest,
     signal: AbortSignal,
   ): Promise<Answer> => {
     if (ask.kind === "credential") {
@@ -101,7 +102,7 @@ export const answerAsks = (options: AnswerOptions) => {
 const connected = async (
   { connectHostPort }: AnswerOptions,
   port: number,
-  openTunnel: Question["openTunnel"],
+  openTunnel: HostRequest["openTunnel"],
   signal: AbortSignal,
 ): Promise<Answer> => {
   if (connectHostPort === undefined)

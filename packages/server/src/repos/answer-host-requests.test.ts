@@ -6,7 +6,7 @@ import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
-import { answerAsks, type WorkspaceRepo } from "./answer-asks.ts"
+import { answerHostRequests, type WorkspaceRepo } from "./answer-host-requests.ts"
 import { git, makeRepo, temporaryDirectory } from "./testing/host-repos.ts"
 
 const PASSWORD = "s3cret-of-the-host"
@@ -32,7 +32,7 @@ const host = async (repos: readonly WorkspaceRepo[]) => {
     }),
   })
   const environment = { PATH: process.env.PATH, HOME: home, GIT_ASKPASS: "/bin/false" }
-  const answer = answerAsks({ sandbox: newId.sandbox(), repos, environment, secrets, log })
+  const answer = answerHostRequests({ sandbox: newId.sandbox(), repos, environment, secrets, log })
   const sent: Buffer[] = []
   const sendBundle = async (body: AsyncIterable<Buffer>) => {
     for await (const chunk of body) sent.push(chunk)
