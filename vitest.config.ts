@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 import { lookAtBundle } from "./packages/testing/src/berth.ts"
+import { EmptyReporter } from "./packages/testing/src/empty-reporter.ts"
 import { SampleReporter } from "./packages/testing/src/sample-reporter.ts"
 import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
 
@@ -61,7 +62,8 @@ export default defineConfig({
       },
       { extends: true, test: { name: "together", include: together, isolate: false } },
     ],
-    // A suite of which a run draws no case is empty. A run without any test fails all the same: `.ci/run` counts them.
+    // A suite of which a run draws no case is empty. The reporter fails a run in which another suite or a file is. A run
+    // without any test fails all the same: `.ci/run` counts them.
     passWithNoTests: true,
     sequence: { sequencer: LongestFirst },
     // They wait for processes more than they compute, so more than one a core; more than this, and a machine of
@@ -77,6 +79,7 @@ export default defineConfig({
       ...(reportFile ? [["json", { outputFile: reportFile }] as ["json", object]] : []),
       new SkipReporter({ strict: process.env.CI === "true" }),
       new SampleReporter(),
+      new EmptyReporter(),
     ],
   },
 })

@@ -1,18 +1,14 @@
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Readable } from "node:stream"
-import { text } from "node:stream/consumers"
-import { serveCredentials } from "@berth/supervisor/bridge/credentials"
-import { gitEnvironment } from "@berth/supervisor/bridge/git-environment"
 import { hostRepos } from "@berth/supervisor/bridge/host-repos"
-import { describe, expect, it, onTestFinished } from "vitest"
+import { describe, expect, it } from "vitest"
 import { bothEnds } from "./both-ends.ts"
-import { filesWith, processesWith } from "./leaks.ts"
+import { expectNoTrace, openGitInside, storePassword } from "./git-inside.ts"
+import { processesWith } from "./leaks.ts"
 import { git, makeRepo, servePrivateGit } from "./private-git.ts"
 
-const HELPER = join(import.meta.dirname, "../../packages/supervisor/src/credential-helper.ts")
 const PASSWORD = "a-very-secret-pass-word"
 const never = new AbortController().signal
 
@@ -27,52 +23,21 @@ describe("a private repo", () => {
     const url = await servePrivateGit(root, { username: "u", password: PASSWORD }, () =>
       seen.push(processesWith(PASSWORD)),
     )
-    const kept = join(ends.host, "kept")
-    writeFileSync(kept, `${url.replace("//", `//u:${PASSWORD}@`)}\n`)
-    writeFileSync(
-      join(ends.host, ".gitconfig"),
-      `[credential]\n\thelper = store --file=${JSON.stringify(kept)}\n`,
-    )
-    const socket = join(ends.inside, "git", "credentials.sock")
-    const credentials = await serveCredentials({
-      path: socket,
-      user: undefined,
-      hostRequests: ends.hostRequests,
-    })
-    onTestFinished(() => credentials.close())
-    ends.startServer(await ends.answers([{ directory: "mine", url: `${url}/mine` }]))
-    const home = join(ends.inside, "home")
-    mkdirSync(home)
+    storePassword(ends, [url], PASSWORD)
+    const git = await openGitInside(ends)
     // The user's own git settings would store every password.
-    writeFileSync(join(home, ".gitconfig"), `[credential]\n\thelper = store\n`)
-    const clone = async (name: string) => {
-      const child = spawn("git", ["clone", "--quiet", `${url}/${name}`, join(ends.inside, name)], {
-        env: {
-          PATH: process.env.PATH,
-          HOME: home,
-          GIT_TERMINAL_PROMPT: "0",
-          ...gitEnvironment({ node: process.execPath, helper: HELPER, socket }),
-        },
-        stdio: ["ignore", "inherit", "pipe"],
-      })
-      const [said, [status]] = await Promise.all([text(child.stderr), once(child, "close")])
-      return { status, said }
-    }
+    writeFileSync(join(git.home, ".gitconfig"), `[credential]\n\thelper = store\n`)
+    ends.startServer(await ends.answers([{ directory: "mine", url: `${url}/mine` }]))
+    const clone = (name: string) =>
+      git.run(["clone", "--quiet", `${url}/${name}`, join(ends.inside, name)])
     return { ...ends, clone, commit, seen, url }
   }
 
   it("is cloned by git with its helper, and the password is left in no process, file, event or log", async () => {
-    const { clone, commit, inside, journal, events, lines, seen } = await prepare()
-    expect(await clone("mine")).toEqual({ status: 0, said: "" })
-    expect(git(join(inside, "mine"), "rev-parse", "HEAD")).toBe(commit)
-    expect(seen.length).toBeGreaterThan(0)
-    expect(seen.flat()).toEqual([])
-    await journal.append({ type: "warning", message: "last" })
-    await expect.poll(() => events.length).toBe(1)
-    expect(filesWith(inside, PASSWORD)).toEqual([])
-    expect(JSON.stringify(events)).not.toContain(PASSWORD)
-    expect(lines.join()).toContain("credential.grant ok")
-    expect(lines.join()).not.toContain(PASSWORD)
+    const ends = await prepare()
+    expect(await ends.clone("mine")).toEqual({ status: 0, said: "" })
+    expect(git(join(ends.inside, "mine"), "rev-parse", "HEAD")).toBe(ends.commit)
+    await expectNoTrace(ends, PASSWORD)
   })
 
   it("of another workspace is refused, and git's user is told why", async () => {

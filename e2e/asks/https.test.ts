@@ -1,19 +1,17 @@
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:https"
 import { type AddressInfo, connect } from "node:net"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
-import { serveCredentials } from "@berth/supervisor/bridge/credentials"
-import { gitEnvironment } from "@berth/supervisor/bridge/git-environment"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { bothEnds } from "./both-ends.ts"
+import { expectNoTrace, openGitInside, storePassword } from "./git-inside.ts"
 import { filesWith, processesWith } from "./leaks.ts"
 import { git, makeRepo, servePrivateGit, type Tls } from "./private-git.ts"
 
-const HELPER = join(import.meta.dirname, "../../packages/supervisor/src/credential-helper.ts")
 const PASSWORD = "a-token-of-the-real-remote"
 
 /** Makes a certificate for loopback that is its own authority. */
@@ -81,46 +79,18 @@ const prepare = async () => {
   const account = { username: "u", password: PASSWORD }
   const url = await servePrivateGit(root, account, look, tls)
   const moved = await serveRedirect(tls, `https://localhost:${thief.port}`)
-  const kept = join(ends.host, "kept")
   // The host's git has a password for all of them, the thief's address included.
   const places = [url, moved, `https://127.0.0.1:${thief.port}`, `https://localhost:${thief.port}`]
-  const lines = places.map((place) => place.replace("//", `//u:${PASSWORD}@`))
-  writeFileSync(kept, `${lines.join("\n")}\n`, { mode: 0o600 })
-  writeFileSync(
-    join(ends.host, ".gitconfig"),
-    `[credential]\n\thelper = store --file=${JSON.stringify(kept)}\n`,
-  )
-  const socket = join(ends.inside, "git", "credentials.sock")
-  const credentials = await serveCredentials({
-    path: socket,
-    user: undefined,
-    hostRequests: ends.hostRequests,
-  })
-  onTestFinished(() => credentials.close())
+  storePassword(ends, places, PASSWORD)
+  const { socket, run: runGit } = await openGitInside(ends)
   ends.startServer(
     await ends.answers([
       { directory: "mine", url: `${url}/mine` },
       { directory: "moved", url: `${moved}/mine` },
     ]),
   )
-  const home = join(ends.inside, "home")
-  mkdirSync(home)
-  const run = async (cwd: string, ...args: string[]) => {
-    const child = spawn("git", args, {
-      cwd,
-      env: {
-        PATH: process.env.PATH,
-        HOME: home,
-        GIT_SSL_CAINFO: tls.file,
-        GIT_TERMINAL_PROMPT: "0",
-        GIT_LFS_SKIP_SMUDGE: "1",
-        ...gitEnvironment({ node: process.execPath, helper: HELPER, socket }),
-      },
-      stdio: ["ignore", "ignore", "pipe"],
-    })
-    const [said, [status]] = await Promise.all([text(child.stderr), once(child, "close")])
-    return { status, said }
-  }
+  const env = { GIT_SSL_CAINFO: tls.file, GIT_LFS_SKIP_SMUDGE: "1" }
+  const run = (cwd: string, ...args: string[]) => runGit(args, { cwd, env })
   const clone = (from: string, name: string) =>
     run("/", "clone", "--quiet", from, join(ends.inside, name))
   return { ...ends, run, clone, commit, seen, url, moved, thief, socket, root }
@@ -128,17 +98,10 @@ const prepare = async () => {
 
 describe("a credential for an https remote", () => {
   it("clones the workspace's repo, and stands in no argument, environment, file, event or log", async () => {
-    const { clone, url, commit, inside, journal, events, lines, seen } = await prepare()
-    expect(await clone(`${url}/mine`, "mine")).toMatchObject({ status: 0 })
-    expect(git(join(inside, "mine"), "rev-parse", "HEAD")).toBe(commit)
-    expect(seen.length).toBeGreaterThan(0)
-    expect(seen.flat()).toEqual([])
-    await journal.append({ type: "warning", message: "last" })
-    await expect.poll(() => events.length).toBe(1)
-    expect(filesWith(inside, PASSWORD)).toEqual([])
-    expect(JSON.stringify(events)).not.toContain(PASSWORD)
-    expect(lines.join()).toContain("credential.grant ok")
-    expect(lines.join()).not.toContain(PASSWORD)
+    const ends = await prepare()
+    expect(await ends.clone(`${ends.url}/mine`, "mine")).toMatchObject({ status: 0 })
+    expect(git(join(ends.inside, "mine"), "rev-parse", "HEAD")).toBe(ends.commit)
+    await expectNoTrace(ends, PASSWORD)
   })
 
   it("is not given for another path, host, port or protocol, nor where a remote redirects to", async () => {

@@ -63,13 +63,13 @@ const describeNoRoom = (
         giveBack(host.imageDisk)
       }
       base = await upWithFile("base")
-      await sandboxes().stop(await upWithFile("stopped"), { force: true })
+      await sandboxes().requests.stop(await upWithFile("stopped"), { force: true })
       archive = join(stage.base, "archive")
-      await sandboxes().exportTo(Slug.parse("base"), createWriteStream(archive), signal)
+      await sandboxes().copies.exportTo(Slug.parse("base"), createWriteStream(archive), signal)
     }, STAGE_DEADLINE_MS)
     afterAll(async () => {
       for (const directory of Object.values(host?.disks ?? {})) giveBack(directory)
-      if (base !== undefined) await sandboxes().remove(base, { force: true })
+      if (base !== undefined) await sandboxes().requests.remove(base, { force: true })
       await stage?.close()
       await host?.close()
     }, STAGE_DEADLINE_MS)
@@ -77,19 +77,19 @@ const describeNoRoom = (
     const sandboxes = () => stage.standalone.sandboxes
     const up = (slug: string) => {
       const spec = WorkspaceSpec.parse({ slug, network: { kind: "none" } })
-      return sandboxes().up(spec, { mode: "fresh" }, signal)
+      return sandboxes().workspaces.up(spec, { mode: "fresh" }, signal)
     }
     const upWithFile = async (slug: string) => {
       const { sandbox } = await up(slug)
-      await sandboxes().booted(sandbox, signal)
-      await sandboxes().putFile(sandbox, "/workspace/kept", Buffer.from(KEPT), signal)
+      await sandboxes().running.booted(sandbox, signal)
+      await sandboxes().running.putFile(sandbox, "/workspace/kept", Buffer.from(KEPT), signal)
       return sandbox
     }
     const filesOf = async (slug: string) => {
       const archived = new PassThrough()
       const [bytes] = await Promise.all([
         buffer(archived),
-        sandboxes().exportTo(Slug.parse(slug), archived, signal),
+        sandboxes().copies.exportTo(Slug.parse(slug), archived, signal),
       ])
       return zstdDecompressSync(bytes).toString("latin1")
     }
@@ -97,9 +97,9 @@ const describeNoRoom = (
       up,
       "up again": () => up("stopped"),
       fork: (slug: string) =>
-        sandboxes().fork(base, Slug.parse(slug), { onProgress: () => {}, signal }),
+        sandboxes().copies.fork(base, Slug.parse(slug), { onProgress: () => {}, signal }),
       import: (slug: string) =>
-        sandboxes().importFrom(Slug.parse(slug), createReadStream(archive), signal),
+        sandboxes().copies.importFrom(Slug.parse(slug), createReadStream(archive), signal),
     }
     const remains = async () => ({
       sandboxes: (await stage.standalone.backend.list()).map(({ identity }) => identity.sandbox),
@@ -137,16 +137,17 @@ const describeNoRoom = (
           })
           await expect.poll(remains, WAIT).toEqual(before)
           const isNew = what === "fork" || what === "import"
-          if (isNew) await expect(sandboxes().workspace(Slug.parse(slug))).rejects.toThrow(slug)
+          if (isNew)
+            await expect(sandboxes().workspaces.get(Slug.parse(slug))).rejects.toThrow(slug)
         }
         // All stand still for a moment while it is found out who filled the disk.
-        await expect.poll(() => sandboxes().haltOf(base), WAIT).toBeUndefined()
+        await expect.poll(() => sandboxes().running.haltOf(base), WAIT).toBeUndefined()
         const { sandbox } = failure === undefined ? await up(slug) : await act[what](slug)
-        await sandboxes().booted(sandbox, signal)
+        await sandboxes().running.booted(sandbox, signal)
         if (what !== "up") expect(await filesOf(slug)).toContain(KEPT)
         expect(await filesOf("base")).toContain(KEPT)
-        if (what === "up again") await sandboxes().stop(sandbox, { force: true })
-        else await sandboxes().remove(sandbox, { force: true })
+        if (what === "up again") await sandboxes().requests.stop(sandbox, { force: true })
+        else await sandboxes().requests.remove(sandbox, { force: true })
       },
       STAGE_DEADLINE_MS,
     )

@@ -1,28 +1,18 @@
-import { join } from "node:path"
 import { SessionList } from "@berth/protocol/sessions"
 import { BERTH } from "@berth/testing/berth"
 import { sampled } from "@berth/testing/sampled"
-import { afterAll, beforeAll, expect, it, vi } from "vitest"
-import { BACKENDS, type BackendName, describeOn, flagsOf } from "../backends.ts"
-import { makeRepo } from "../boot/stage.ts"
+import { expect, it, vi } from "vitest"
+import { BACKENDS, type BackendName, describeOn } from "../backends.ts"
 import { startProcess } from "../run/process.ts"
-import { openServer } from "../sandboxes/server.ts"
+import { runStage, STAGE_DEADLINE_MS } from "../run/stage.ts"
 import type { Case } from "./journey.ts"
-
-/** Covers the making of a toolbox, and boots beside other tests. */
-const STAGE_DEADLINE_MS = 120_000
 
 const describePrompts = (backend: BackendName): void => {
   vi.setConfig({ testTimeout: STAGE_DEADLINE_MS })
-  let server: Awaited<ReturnType<typeof openServer>>
-  let repo: string
-  beforeAll(async () => {
-    server = await openServer(await flagsOf(backend))
-    repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
-  }, STAGE_DEADLINE_MS)
-  afterAll(() => server?.close(), STAGE_DEADLINE_MS)
+  const stage = runStage(backend)
 
   const berth = (...args: readonly string[]) => {
+    const { server, repo } = stage()
     const [node, ...own] = BERTH
     const env = { ...server.env, BERTH_DATA_DIR: server.dataDir }
     return startProcess(node, [...own, ...args], { env, cwd: repo }).ended
@@ -69,7 +59,7 @@ const describePrompts = (backend: BackendName): void => {
         expect(run).toMatchObject({ status: 0, stdout: "/workspace/app\n" })
         expect(run.stderr).toContain("agent: shell (for this session)\n")
         expect(idIn((await berth("ps", "--json")).stdout)).toBe(idIn(up.stdout))
-        const { agent } = await server.client().workspaces.get("app")
+        const { agent } = await stage().server.client().workspaces.get("app")
         expect(agent.kind).toBe("opencode")
       },
     },

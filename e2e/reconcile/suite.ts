@@ -53,12 +53,12 @@ export const reconcileSuite = (
             add({ ...common, known: false, running: false }),
             add({ ...common, known: false, silent: true }),
           ])
-        const held = await sandboxes.hold(
+        const held = await sandboxes.requests.hold(
           staleUsed,
           { holder: "a test" },
           new AbortController().signal,
         )
-        await sandboxes.hold(used, { holder: "a test" }, new AbortController().signal)
+        await sandboxes.requests.hold(used, { holder: "a test" }, new AbortController().signal)
 
         const plan = await sandboxes.reconcile({ dryRun: true })
         expect(await world.phaseOf(stale)).toBe("ready")
@@ -84,17 +84,17 @@ export const reconcileSuite = (
         // Nothing changes without a reason: the sandbox goes when its last use ends.
         const again = await sandboxes.reconcile({ dryRun: false })
         expect(again.sandboxes.filter(({ outcome }) => outcome !== "kept")).toEqual([])
-        await sandboxes.release(staleUsed, held.id)
+        await sandboxes.requests.release(staleUsed, held.id)
         await expect.poll(() => world.phaseOf(staleUsed)).toBe("gone")
         expect(await unchanged()).toBe(true)
 
-        await expect(sandboxes.remove(silent, { force: false })).rejects.toMatchObject({
+        await expect(sandboxes.requests.remove(silent, { force: false })).rejects.toMatchObject({
           code: "sandbox.in_use",
         })
-        await sandboxes.remove(silent, { force: true })
+        await sandboxes.requests.remove(silent, { force: true })
         expect(await world.stateOf(silent)).toBeUndefined()
         for (const id of [current, used, alive, empty, ended])
-          await sandboxes.stop(id, { force: true })
+          await sandboxes.requests.stop(id, { force: true })
       }, 60_000)
 
       it("[R1.3] [R1.4] removes eighteen of twenty sandboxes in one pass, says why two cannot be removed, and removes them later", async () => {
@@ -126,7 +126,7 @@ export const reconcileSuite = (
           expect([outcome, action]).toEqual(["failed", "remove"])
           expect(JSON.stringify(error)).toMatch(/not permitted|EPERM/)
         }
-        const shown = await sandboxes.list(AbortSignal.timeout(10_000))
+        const shown = await sandboxes.views.list(AbortSignal.timeout(10_000))
         const listed = shown.filter(({ phase }) => phase === "stopping")
         expect(listed.map(({ identity }) => identity.sandbox).sort()).toEqual([...stuck].sort())
 

@@ -27,7 +27,7 @@ export const describeCaches = (staged: () => Stage, { name, obstruct, onHost }: 
     })
     const { signal } = new AbortController()
     const warningsOf = async (sandbox: SandboxId) =>
-      (await stage.sandboxes.get(sandbox, signal)).warnings
+      (await stage.sandboxes.views.get(sandbox, signal)).warnings
 
     const fillByTools = async (toolsOnHost: string) => {
       const spec = { slug: "app", caches: ["npm", "pip", "cargo", "go", "apt"] as const }
@@ -37,7 +37,7 @@ export const describeCaches = (staged: () => Stage, { name, obstruct, onHost }: 
       expect(await warningsOf(first)).toEqual([])
       await stage.run(first, FILL)
       expect(await stage.run(first, "stat -c %U ~/.cargo ~/.cargo/registry")).toBe("agent\nagent\n")
-      await stage.sandboxes.stop(first, { force: true })
+      await stage.sandboxes.requests.stop(first, { force: true })
 
       const second = await stage.up({ ...spec, caches: [...spec.caches] })
       expect(second).not.toBe(first)
@@ -46,7 +46,7 @@ export const describeCaches = (staged: () => Stage, { name, obstruct, onHost }: 
       expect(said).toContain("pk-1.0-py3-none-any.whl")
       expect(said).toContain("a crate\na module\na package\n")
 
-      await stage.sandboxes.remove(second, { force: true })
+      await stage.sandboxes.requests.remove(second, { force: true })
       const left = (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
       expect(left).not.toContain("app")
     }
@@ -79,11 +79,12 @@ export const describeCaches = (staged: () => Stage, { name, obstruct, onHost }: 
           // The sandbox is current all the same, so nothing replaces it.
           expect(await stage.up({ slug: "half", caches: ["npm", "go"] })).toBe(without)
           await clear()
-          await stage.sandboxes.stop(without, { force: true })
+          await stage.sandboxes.requests.stop(without, { force: true })
           const whole = await stage.up({ slug: "half", caches: ["go", "npm"] })
           expect(await warningsOf(whole)).toEqual([])
           const hashes = [without, whole].map(
-            async (sandbox) => (await stage.sandboxes.get(sandbox, signal)).identity.configHash,
+            async (sandbox) =>
+              (await stage.sandboxes.views.get(sandbox, signal)).identity.configHash,
           )
           expect(new Set(await Promise.all(hashes)).size).toBe(1)
         })

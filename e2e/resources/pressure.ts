@@ -20,13 +20,14 @@ export const describePressure = (
       stage = staged()
     })
     const { signal } = new AbortController()
-    const phaseOf = async (sandbox: SandboxId) => (await stage.sandboxes.get(sandbox, signal)).phase
+    const phaseOf = async (sandbox: SandboxId) =>
+      (await stage.sandboxes.views.get(sandbox, signal)).phase
 
     sampledCases(`cases of a host that runs short, ${backend}`, few, (it) => {
       it("takes no new sandbox while its disk is nearly full, with the reason, and takes one afterwards", async () => {
         const disk = makeDisk("200m")
         const held = await stage.up({ slug: "held" })
-        const hold = await stage.sandboxes.hold(held, { holder: "a person" }, signal)
+        const hold = await stage.sandboxes.requests.hold(held, { holder: "a person" }, signal)
         await stage.whileShort(openShortage(disk), async () => {
           await expect(stage.up({ slug: "refused" })).rejects.toMatchObject({
             code: "host.exhausted",
@@ -34,7 +35,7 @@ export const describePressure = (
               /no room for another sandbox: the disk has (199|2\d\d) MB left/,
             ),
           })
-          const known = (await stage.sandboxes.list(signal)).map(
+          const known = (await stage.sandboxes.views.list(signal)).map(
             ({ identity }) => identity.workspace,
           )
           expect(known).not.toContain("refused")
@@ -45,13 +46,13 @@ export const describePressure = (
           execFileSync("mount", ["-o", "remount,size=2g", disk])
           expect(await phaseOf(await stage.up({ slug: "refused" }))).toBe("ready")
         })
-        await stage.sandboxes.release(held, hold.id)
+        await stage.sandboxes.requests.release(held, hold.id)
       })
 
       it("stops the sandbox that has been unused for longest and no other, keeps its files, and takes a new one", async () => {
         const [first, second, used] = await upAll(stage, ["first", "second", "used"])
         await stage.run(first, "echo kept > file")
-        const hold = await stage.sandboxes.hold(used, { holder: "a person" }, signal)
+        const hold = await stage.sandboxes.requests.hold(used, { holder: "a person" }, signal)
         const isStopped = async () => (await phaseOf(first)) === "gone"
         await stage.whileShort(
           async () => ((await isStopped()) ? undefined : DISK),
@@ -60,18 +61,18 @@ export const describePressure = (
         expect(await Promise.all([first, second, used].map(phaseOf))).toEqual([
           ...["gone", "ready", "ready"],
         ])
-        const { decisions } = await stage.sandboxes.why(first)
+        const { decisions } = await stage.sandboxes.views.why(first)
         expect(decisions.map(({ reason }) => reason)).toContain(`${DISK.words}, and nobody uses it`)
         expect(await stage.run(await stage.up({ slug: "first" }), "cat file")).toBe("kept\n")
-        await stage.sandboxes.release(used, hold.id)
+        await stage.sandboxes.requests.release(used, hold.id)
       })
 
       it("removes the cache that has been unused for longest, and none that a sandbox has", async () => {
         const caches = { caches: ["npm" as const] }
         for (const slug of ["older", "newer"])
-          await stage.sandboxes.stop(await stage.up({ slug, ...caches }), { force: true })
+          await stage.sandboxes.requests.stop(await stage.up({ slug, ...caches }), { force: true })
         const busy = await stage.up({ slug: "busy", ...caches })
-        const hold = await stage.sandboxes.hold(busy, { holder: "a person" }, signal)
+        const hold = await stage.sandboxes.requests.hold(busy, { holder: "a person" }, signal)
         const left = async () =>
           (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
         await stage.whileShort(
@@ -80,7 +81,7 @@ export const describePressure = (
         )
         expect(await left()).toEqual(expect.arrayContaining(["busy", "newer"]))
         expect(stage.lines.join("")).toContain("the npm cache of older is removed")
-        await stage.sandboxes.release(busy, hold.id)
+        await stage.sandboxes.requests.release(busy, hold.id)
       })
     })
   })
@@ -88,8 +89,8 @@ export const describePressure = (
 /** Removes all sandboxes, and makes new ones one after another, so that the first has been unused for longest. */
 const upAll = async (stage: Stage, slugs: [string, string, string]) => {
   const { signal } = new AbortController()
-  for (const { identity } of await stage.sandboxes.list(signal))
-    await stage.sandboxes.remove(identity.sandbox, { force: true })
+  for (const { identity } of await stage.sandboxes.views.list(signal))
+    await stage.sandboxes.requests.remove(identity.sandbox, { force: true })
   const [first, second, third] = slugs
   return [
     await stage.up({ slug: first }),

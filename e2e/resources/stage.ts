@@ -72,15 +72,15 @@ export const setStage = async (
   const up = async (spec: WorkspaceSpecInput): Promise<SandboxId> => {
     const network = { kind: "none" as const }
     const workspace = WorkspaceSpec.parse({ network, ...spec })
-    const { sandbox } = await sandboxes.up(workspace, { mode: "fresh" }, signal)
-    await sandboxes.booted(sandbox, signal)
-    await expect.poll(async () => (await sandboxes.get(sandbox, signal)).phase).toBe("ready")
+    const { sandbox } = await sandboxes.workspaces.up(workspace, { mode: "fresh" }, signal)
+    await sandboxes.running.booted(sandbox, signal)
+    await expect.poll(async () => (await sandboxes.views.get(sandbox, signal)).phase).toBe("ready")
     return sandbox
   }
 
   /** Runs a command as the agent's user, which must succeed, and returns its output. */
   const run = async (sandbox: SandboxId, text: string): Promise<string> => {
-    const kept = sandboxes.kept(sandbox)
+    const kept = sandboxes.running.kept(sandbox)
     const prompt = newId.prompt()
     await kept.startPrompt({ prompt, session: newId.session(), text })
     const end = await memoryOf(sandbox).until((body) => isEndOf(body, prompt))
@@ -107,8 +107,8 @@ export const setStage = async (
   }
 
   const close = async () => {
-    for (const { identity } of await sandboxes.list(signal))
-      await sandboxes.remove(identity.sandbox, { force: true })
+    for (const { identity } of await sandboxes.views.list(signal))
+      await sandboxes.requests.remove(identity.sandbox, { force: true })
     await sandboxes.close()
     await backend.close()
     await store.close()

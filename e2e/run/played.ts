@@ -124,7 +124,10 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     token: await ensureToken(dataDir),
     sandboxes: async () =>
-      ({ workspace: async () => workspace, list: async () => [] }) as unknown as Sandboxes,
+      ({
+        workspaces: { get: async () => workspace },
+        views: { list: async () => [] },
+      }) as unknown as Sandboxes,
     sessions: async () => sessions,
     facts: {
       version: "0.0.0",

@@ -3,36 +3,28 @@ import { join } from "node:path"
 import { Event } from "@berth/protocol/event"
 import { Transcript } from "@berth/protocol/sessions"
 import { sampled } from "@berth/testing/sampled"
-import { afterAll, beforeAll, expect, it } from "vitest"
-import { BACKENDS, type BackendName, describeOn, flagsOf } from "../backends.ts"
+import { expect, it } from "vitest"
+import { BACKENDS, type BackendName, describeOn } from "../backends.ts"
 import { makeRepo } from "../boot/stage.ts"
-import { openServer } from "../sandboxes/server.ts"
 import { startProcess } from "./process.ts"
-
-/** Covers the making of a toolbox, and boots beside other tests. */
-const STAGE_DEADLINE_MS = 120_000
+import { runStage, STAGE_DEADLINE_MS } from "./stage.ts"
 
 const describeRun = (backend: BackendName): void => {
-  let server: Awaited<ReturnType<typeof openServer>>
-  let repo: string
-  beforeAll(async () => {
-    server = await openServer(await flagsOf(backend))
-    repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
-  }, STAGE_DEADLINE_MS)
-  afterAll(() => server?.close(), STAGE_DEADLINE_MS)
+  const stage = runStage(backend)
 
-  const start = (args: readonly string[], cwd = repo) => {
+  const start = (args: readonly string[], cwd = stage().repo) => {
+    const { server } = stage()
     const [node = "", ...own] = server.commandOf(args)
     return startProcess(node, own, { env: server.env, cwd })
   }
-  const run = (args: readonly string[], cwd = repo) => start(args, cwd).ended
+  const run = (args: readonly string[], cwd = stage().repo) => start(args, cwd).ended
 
   it(
     "boots in the repo of the current folder, shows the prompt's output, and ends with the diff",
     async () => {
-      mkdirSync(join(repo, "deep/down"), { recursive: true })
+      mkdirSync(join(stage().repo, "deep/down"), { recursive: true })
       const prompt = "echo one; echo two >> README; echo new > new.txt"
-      const { stdout, stderr, status } = await run(["run", prompt], join(repo, "deep/down"))
+      const { stdout, stderr, status } = await run(["run", prompt], join(stage().repo, "deep/down"))
       expect(stderr).toMatch(
         /^session ses-\w+\n(.*\n)*boot: ready after \d+ ms\n(.*\n)*succeeded\n$/,
       )
@@ -110,9 +102,9 @@ const describeRun = (backend: BackendName): void => {
         "echo before; until [ -e go ]; do sleep 0.05; done; echo after",
       ])
       await child.see("before")
-      await server.kill()
+      await stage().server.kill()
       await child.see("it is waited for", "stderr")
-      await server.restart()
+      await stage().server.restart()
       expect(
         (await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "go"])).status,
       ).toBe(0)
@@ -130,14 +122,14 @@ const describeRun = (backend: BackendName): void => {
         "echo begun; until [ -e left ]; do sleep 0.05; done; echo alone",
       ])
       await child.see("begun")
-      await server.kill()
+      await stage().server.kill()
       child.kill("SIGINT")
       await child.see("stopping", "stderr")
       child.kill("SIGINT")
       const { stderr, status } = await child.ended
       expect(status).toBe(130)
       const [, session = ""] = /left; to come back: berth log --follow (\S+)\n/.exec(stderr) ?? []
-      await server.restart()
+      await stage().server.restart()
       const follower = start(["log", session, "--follow"])
       await follower.see("begun")
       await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "left"])
@@ -181,7 +173,7 @@ const describeRun = (backend: BackendName): void => {
   it(
     "leaves a workspace as it is, except for the keys that its flags set",
     async () => {
-      const described = makeRepo(join(server.base, "described"), { README: "hello\n" })
+      const described = makeRepo(join(stage().server.base, "described"), { README: "hello\n" })
       await run(["up", described, "--env", "ONE=1", "--network", "none"])
       const say = ["--no-diff", 'echo "$ONE$TWO"; ls /sys/class/net']
       expect(await run(["run", ...say], described)).toMatchObject({ stdout: "1\nlo\n", status: 0 })
@@ -194,20 +186,24 @@ const describeRun = (backend: BackendName): void => {
   it(
     "refuses a prompt to OpenCode without a model: before anything is made, unless the system or the repo can bring one",
     async () => {
-      const bare = makeRepo(join(server.base, "bare"), { README: "hello\n" })
+      const bare = makeRepo(join(stage().server.base, "bare"), { README: "hello\n" })
       const told = await run(["run", "--agent", "opencode", "fix it"], bare)
       expect(told).toMatchObject({ stdout: "", status: 1 })
       expect(told.stderr).toContain("OpenCode has no model: ")
-      const workspaces: string[] = (await server.client().sandboxes.list()).map(
+      const workspaces: string[] = (await stage().server.client().sandboxes.list()).map(
         ({ identity }) => identity.workspace,
       )
       // An image can have a configuration of OpenCode, so that is asked inside.
       expect(workspaces.includes("bare")).toBe(backend === "docker")
-      const configured = makeRepo(join(server.base, "configured"), { "opencode.json": "{}\n" })
+      const configured = makeRepo(join(stage().server.base, "configured"), {
+        "opencode.json": "{}\n",
+      })
       const workspace = { slug: "configured", repos: [{ url: configured }] }
       const agent = { kind: "opencode" } as const
-      await server.client().sessions.create({ workspace: { ...workspace, agent } })
-      await server.client().workspaces.remove("configured")
+      await stage()
+        .server.client()
+        .sessions.create({ workspace: { ...workspace, agent } })
+      await stage().server.client().workspaces.remove("configured")
     },
     STAGE_DEADLINE_MS,
   )

@@ -24,12 +24,13 @@ import { Turns } from "./events/turns.ts"
 import { openReserve } from "./host/reserve.ts"
 import { openKeys } from "./keys/keys.ts"
 import type { Logger } from "./logging/logger.ts"
-import { operation, writeOperation } from "./logging/operation.ts"
+import { type OperationFields, operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
 import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
+import type { Store } from "./store/open.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import { currentToolbox } from "./toolbox/current.ts"
 import type { OptionalAgent } from "./toolbox/inputs/optional-agents.ts"
@@ -71,23 +72,9 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   const reserve = openReserve(dataDir)
   const rescue = openRescue({ dataDir, reserve, log })
   const store = await rescue.run(() => openStore({ dataDir }))
-  if (store.isRestored) {
-    const said =
-      "the database was put back from a backup: what it says of running things is not believed"
-    log.warn({ op: "store.open", dataDir }, said)
-  }
-  if (store.lostPower) {
-    const said =
-      "the machine or its disk stopped while a server ran: the last events may be lost, and the numbers of those to come leap"
-    log.warn({ op: "store.open", dataDir }, said)
-  }
+  warnOfStore(log, store, dataDir)
   try {
-    const onReplaced = (earlier: number) => {
-      const said = `the server is no longer shared with group ${earlier}: it has a new token, which that group cannot read`
-      log.warn({ op: "server.start", dataDir }, said)
-    }
-    const token =
-      config.token ?? (await rescue.run(() => ensureToken(dataDir, { group, onReplaced })))
+    const token = await rescue.run(() => ownToken(config, group, log))
     shareDirectory(dataDir, group)
     secrets.add(token)
     const turns = new Turns()
@@ -114,19 +101,14 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
     const started = startSandboxes({
+      ...settingsOf(config, secrets),
       disk: { dataDir, reserve, rescue, defaultBytes: sizeBytes(config.diskLimit) || undefined },
       log,
       secrets,
-      dataDir,
       backend,
-      environment: process.env,
       installation: store.installationId,
       store,
-      policy: policyOf(config),
-      keepEventsMs: keptMs(config.keepEvents),
-      sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
       turns,
-      keys: openKeys(config.keysFile, secrets),
       apiPort: Number(new URL(url).port),
       toolbox: (signal) =>
         currentToolbox({
@@ -136,20 +118,68 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
           signal,
         }),
     })
-
-    let stopped: Promise<void> | undefined
-    const stop = (reason: string) => {
-      stopped ??= operation(log, "server.stop", { reason }, async (note) => {
-        note({ requestsEnded: await stopApi(api, REQUEST_GRACE_MS) })
-        await started.stop()
-        await store.close()
-      })
-      return stopped
-    }
+    const stop = stopOnce(log, async (note) => {
+      note({ requestsEnded: await stopApi(api, REQUEST_GRACE_MS) })
+      await started.stop()
+      await store.close()
+    })
     return { pid: process.pid, url, dataDir, stop }
   } catch (error) {
     await store.close()
     throw error
+  }
+}
+
+/** Logs what the store may have lost. */
+const warnOfStore = (
+  log: Logger,
+  { isRestored, lostPower }: Pick<Store, "isRestored" | "lostPower">,
+  dataDir: string,
+): void => {
+  if (isRestored)
+    log.warn(
+      { op: "store.open", dataDir },
+      "the database was put back from a backup: what it says of running things is not believed",
+    )
+  if (lostPower)
+    log.warn(
+      { op: "store.open", dataDir },
+      "the machine or its disk stopped while a server ran: the last events may be lost, and the numbers of those to come leap",
+    )
+}
+
+/** The token of the configuration, or that of the data directory, made if there is none. */
+const ownToken = async (
+  { token, dataDir }: LoadedConfig["config"],
+  group: number | undefined,
+  log: Logger,
+): Promise<string> => {
+  const onReplaced = (earlier: number) => {
+    const said = `the server is no longer shared with group ${earlier}: it has a new token, which that group cannot read`
+    log.warn({ op: "server.start", dataDir }, said)
+  }
+  return token ?? (await ensureToken(dataDir, { group, onReplaced }))
+}
+
+/** The parts of the configuration that sandboxes and sessions have. */
+const settingsOf = (config: LoadedConfig["config"], secrets: Secrets) => ({
+  dataDir: config.dataDir,
+  environment: process.env,
+  policy: policyOf(config),
+  keepEventsMs: keptMs(config.keepEvents),
+  sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
+  keys: openKeys(config.keysFile, secrets),
+})
+
+/** Stops a server once, however often it is called. */
+const stopOnce = (
+  log: Logger,
+  work: (note: (fields: OperationFields) => void) => Promise<void>,
+): RunningServer["stop"] => {
+  let stopped: Promise<void> | undefined
+  return (reason) => {
+    stopped ??= operation(log, "server.stop", { reason }, work)
+    return stopped
   }
 }
 

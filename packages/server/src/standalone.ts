@@ -8,19 +8,21 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "./backends/backend.ts"
 import { bridges } from "./bridges.ts"
 import { type Keys, NO_KEYS } from "./keys/keys.ts"
+import type { Layers } from "./layers/layers.ts"
 import { openLayers } from "./layers/open.ts"
 import type { Logger } from "./logging/logger.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendChoice, openBackend } from "./open-backend.ts"
 import { DEFAULT_POLICY } from "./sandboxes/deciding/policy.ts"
 import type { DiskParts } from "./sandboxes/disk/open.ts"
-import { rememberEvents } from "./sandboxes/keeping/event-memory.ts"
+import type { SandboxConnection, SandboxEvents } from "./sandboxes/keeping/connection.ts"
+import { type EventMemory, rememberEvents } from "./sandboxes/keeping/event-memory.ts"
 import { openSandboxes, type Sandboxes } from "./sandboxes/sandboxes.ts"
 import { systemClock } from "./sandboxes/state/clock.ts"
 import { openRecords } from "./sandboxes/state/records.ts"
 import { openSharedDirectories } from "./sandboxes/state/shared-directories.ts"
 import { openStored } from "./sessions/stored.ts"
-import { openStore } from "./store/open.ts"
+import { openStore, type Store } from "./store/open.ts"
 import type { Toolbox } from "./toolbox/store.ts"
 
 export interface StandaloneOptions {
@@ -65,24 +67,54 @@ export interface StandaloneSandbox {
 }
 
 export const openStandalone = async (
-  { dataDir, shared: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
+  options: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
-  const { toolbox, log, secrets, environment, keys = NO_KEYS, disk } = rest
+  const { dataDir, backend: choice = { name: "embedded" }, log, disk } = options
   const store = await openStore({ dataDir })
   const installation = store.installationId
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const { events, memoryOf } = rememberEvents(openStored({ store, clock: systemClock }).events)
-  const sandboxes = await openSandboxes({
+  const sandboxes = await openAlone(options, { store, backend, layers, events })
+  // Halted sandboxes are resumed from here on.
+  if (disk !== undefined) await sandboxes.adopt(signal)
+  const launched = new Launched({ sandboxes, memoryOf, signal })
+  return {
+    backend,
+    sandboxes,
+    launch: (workspace, mode) => launched.launch(workspace, mode),
+    close: async () => {
+      await launched.removeAll()
+      await sandboxes.close()
+      await layers.close()
+      await backend.close()
+      await store.close()
+    },
+  }
+}
+
+interface AloneParts {
+  readonly store: Store
+  readonly backend: Backend
+  readonly layers: Layers
+  readonly events: SandboxEvents
+}
+
+const openAlone = (
+  options: StandaloneOptions,
+  { store, backend, layers, events }: AloneParts,
+): Promise<Sandboxes> => {
+  const { shared: root, toolbox, keys = NO_KEYS, disk } = options
+  return openSandboxes({
     backend,
     layers,
     store,
-    installation,
-    log,
-    secrets,
-    environment,
+    installation: store.installationId,
+    log: options.log,
+    secrets: options.secrets,
+    environment: options.environment,
     keys,
     policy: NEVER_IDLE,
     clock: systemClock,
@@ -95,72 +127,83 @@ export const openStandalone = async (
     events,
     toolbox: async () => toolbox,
   })
-  // Somebody has to let those go on that were halted.
-  if (disk !== undefined) await sandboxes.adopt(signal)
-  const running = new Set<StandaloneSandbox>()
-  const slugs = new Set<Slug>()
+}
 
-  /** Gives each sandbox a workspace of its own: two sandboxes of one workspace would be one. */
-  const alone = (workspace: WorkspaceSpec): WorkspaceSpec => {
-    let { slug } = workspace
-    for (let count = 2; slugs.has(slug); count += 1) slug = Slug.parse(`${workspace.slug}-${count}`)
-    slugs.add(slug)
-    return { ...workspace, slug }
+interface LaunchedParts {
+  readonly sandboxes: Sandboxes
+  readonly memoryOf: (sandbox: SandboxId) => EventMemory
+  readonly signal: AbortSignal
+}
+
+/** The sandboxes that were launched and not removed yet, each with a workspace of its own. */
+class Launched {
+  readonly #parts: LaunchedParts
+  readonly #running = new Set<StandaloneSandbox>()
+  readonly #slugs = new Set<Slug>()
+
+  constructor(parts: LaunchedParts) {
+    this.#parts = parts
   }
 
-  const start = async (workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> => {
-    const own = alone(workspace)
-    const { sandbox: id } = await sandboxes.up(own, { mode }, signal)
-    const connection = sandboxes.kept(id)
+  async launch(workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> {
+    const { sandboxes, memoryOf, signal } = this.#parts
+    const own = this.#alone(workspace)
+    const { sandbox: id } = await sandboxes.workspaces.up(own, { mode }, signal)
     const memory = memoryOf(id)
-    void sandboxes.gone(id, signal).then(
+    void sandboxes.running.gone(id, signal).then(
       () => memory.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
       () => {},
     )
-    const session = newId.session()
     const sandbox: StandaloneSandbox = {
       id,
       get events() {
         return memory.events
       },
       until: (holds) => memory.until(holds),
-      trace: () => sandboxes.trace(id, signal),
-      prompt: async (text) => {
-        const prompt = newId.prompt()
-        await connection.startPrompt({ prompt, session, text })
-        const end = await memory.until(
-          (body) => body.type === "prompt.state" && body.prompt === prompt && isOver(body.state),
-        )
-        const { state, reason } = end as Extract<EventBody, { type: "prompt.state" }>
-        const result = { state, ...(reason !== undefined && { reason }) } as PromptResult
-        const output = memory.events
-          .map(({ body }) =>
-            body.type === "message.delta" && body.prompt === prompt ? body.text : "",
-          )
-          .join("")
-        return { ...result, output }
-      },
+      trace: () => sandboxes.views.trace(id, signal),
+      prompt: openPrompt(sandboxes.running.kept(id), memory),
       remove: async () => {
-        if (!running.delete(sandbox)) return
-        await sandboxes.remove(id, { force: true })
-        slugs.delete(own.slug)
+        if (!this.#running.delete(sandbox)) return
+        await sandboxes.requests.remove(id, { force: true })
+        this.#slugs.delete(own.slug)
       },
     }
-    running.add(sandbox)
+    this.#running.add(sandbox)
     return sandbox
   }
 
-  return {
-    backend,
-    sandboxes,
-    launch: start,
-    close: async () => {
-      await Promise.all([...running].map((sandbox) => sandbox.remove()))
-      await sandboxes.close()
-      await layers.close()
-      await backend.close()
-      await store.close()
-    },
+  async removeAll(): Promise<void> {
+    await Promise.all([...this.#running].map((sandbox) => sandbox.remove()))
+  }
+
+  /** Gives each sandbox a workspace of its own: two sandboxes of one workspace would be one. */
+  #alone(workspace: WorkspaceSpec): WorkspaceSpec {
+    let { slug } = workspace
+    for (let count = 2; this.#slugs.has(slug); count += 1)
+      slug = Slug.parse(`${workspace.slug}-${count}`)
+    this.#slugs.add(slug)
+    return { ...workspace, slug }
+  }
+}
+
+/** Prompts of one sandbox, all in one session. */
+const openPrompt = (
+  connection: SandboxConnection,
+  memory: EventMemory,
+): StandaloneSandbox["prompt"] => {
+  const session = newId.session()
+  return async (text) => {
+    const prompt = newId.prompt()
+    await connection.startPrompt({ prompt, session, text })
+    const end = await memory.until(
+      (body) => body.type === "prompt.state" && body.prompt === prompt && isOver(body.state),
+    )
+    const { state, reason } = end as Extract<EventBody, { type: "prompt.state" }>
+    const result = { state, ...(reason !== undefined && { reason }) } as PromptResult
+    const output = memory.events
+      .map(({ body }) => (body.type === "message.delta" && body.prompt === prompt ? body.text : ""))
+      .join("")
+    return { ...result, output }
   }
 }
 

@@ -1,3 +1,4 @@
+import { noteLeftOut } from "./left-out.ts"
 import { noteSample } from "./samples.ts"
 import { seededFor } from "./seed.ts"
 
@@ -20,8 +21,10 @@ export const mattering = <Item>(
   all: readonly Item[],
   { inPart, matters }: { readonly inPart: boolean; readonly matters: (item: Item) => boolean },
 ): readonly Item[] => {
-  const taken = inPart && !isWholeRun ? all.filter(matters) : all
+  const isPart = inPart && !isWholeRun
+  const taken = isPart ? all.filter(matters) : all
   noteSample({ what, taken: taken.length, of: all.length })
+  if (isPart && taken.length === 0) noteLeftOut()
   return taken
 }
 
@@ -46,6 +49,7 @@ export const sampled = <Item>(
   const taken = isAll ? everyones : draw(everyones, count, seededFor(what))
   const own = taken.filter(({ name }) => name === by).map(({ item }) => item)
   noteSample({ what, taken: own.length, of: all.length, isDrawn: true })
+  if (own.length === 0 && !isAll) noteLeftOut()
   return own
 }
 

@@ -7,8 +7,8 @@ import { answerCommand, sayAsk } from "../say-ask.ts"
 import { connect, findSession } from "../server.ts"
 
 const HELP = `
-An agent that asks waits until it is answered. berth sessions, berth ps and berth log show what it asks; berth log also
-by which name. The name can be left out where the agent asks one thing only.
+An agent that asks waits for the answer. berth sessions, berth ps and berth log show the ask; berth log also shows
+its name. The name can be left out if the agent asks one thing only.
 
 Examples:
   berth answer app --allow
@@ -21,10 +21,10 @@ export const define: DefineCommand = async (command) => {
   command
     .description("Answers what an agent asks.")
     .argument("<session>", "its id, the beginning of it, or a workspace, for its latest")
-    .argument("[ask]", "what was asked, by its name; default: the only one")
-    .argument("[answer]", "to a question")
-    .option("--allow", "it may")
-    .option("--deny", "it may not")
+    .argument("[ask]", "the name of the ask; default: the only one")
+    .argument("[answer]", "the answer to a question")
+    .option("--allow", "grant the permission")
+    .option("--deny", "deny the permission")
     .option("--decline", "leave the question without an answer")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")

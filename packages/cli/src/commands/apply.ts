@@ -9,9 +9,9 @@ import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-What differs in the sandbox's repo from its last commit, or from --base, is applied to the files of the repo here: all of it,
-or nothing where a part does not fit. Git refuses paths that lead out of the repo, and its own directory.
-Look before you run what came: git diff.
+The difference between the files of the sandbox's repo and its last commit, or --base, is applied to the files of
+the repo here: all of it, or nothing if a part does not fit. Git refuses paths that lead out of the repo, and paths
+in its own directory. Review the changes before you run them: git diff.
 
 Examples:
   berth apply app
@@ -27,7 +27,10 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .option("--base <commit>", "a commit of the sandbox's repo to compare with; default: its HEAD")
     .option("--repo <directory>", "the repo in the sandbox; default: the only one")
-    .option("--into <directory>", "the repo on this machine; default: the one that one stands in")
+    .option(
+      "--into <directory>",
+      "the repo on this machine; default: that of the current directory",
+    )
     .option("--dry-run", "say which files would change, and change nothing")
     .option("--json", "write the names of the files as JSON")
     .addHelpText("after", HELP)

@@ -12,9 +12,9 @@ import { printable } from "../terminal.ts"
 import { renderWaterfall } from "../waterfall.ts"
 
 const HELP = `
-Each line is a step: how it ended, when it ran beside the others, how long it took, what it did. A boot
-that is under way is shown as it is now. The exit status is 1 when the boot failed. Where no server runs, the sandbox is
-named by its id.
+Each line is a step: how it ended, when it ran beside the others, how long it took, what it did. A boot that is
+under way is shown as far as it is. The exit status is 1 if the boot failed. If no server runs, name the sandbox by
+its id.
 
 Examples:
   berth boot

@@ -9,9 +9,9 @@ import { copyOut } from "./cp/out.ts"
 import { CopyReport } from "./cp/report.ts"
 
 const HELP = `
-One of the two is in a sandbox: SANDBOX:PATH, where a relative path is below the workspace. A folder is copied
-with what is in it, with times and modes. Where the destination is a folder that exists, or ends in /, the copy
-is put into it. Files in a sandbox belong to its user; those that are copied out of it, to whoever runs this.
+Either the source or the destination is in a sandbox: SANDBOX:PATH. A relative path there is below the workspace. A
+folder is copied with its contents, times and modes. If the destination is an existing folder or ends in /, the copy
+is put into it. Files that are copied into a sandbox belong to its user, files that are copied out belong to you.
 Named pipes, sockets and devices are skipped, with a line on standard error.
 
 Examples:

@@ -11,12 +11,12 @@ import { surviveBrokenPipe, writeTo } from "../streams.ts"
 import { addVariableFlags, variablesOf } from "../variables.ts"
 
 const HELP = `
-Standard input, output and error are the command's own, and so is the exit status; a signal gives 128 and its
-number, as in shells. SIGINT and SIGTERM are passed on, three times; then the command is ended. 124: its time
-was up. 127: it could not be started. 125: Berth failed, and not the command.
+Standard input, output, error and the exit status are those of the command; a signal gives 128 and its number, as in
+shells. SIGINT and SIGTERM are passed on, three times; then the command is ended. Status 124: the command's time was
+up. Status 127: the command could not be started. Status 125: Berth failed, not the command.
 
-With --detach the command goes on in the background and keeps its sandbox; its id is written to standard output.
-berth commands lists such commands, shows what they write, and ends them.
+With --detach the command runs in the background and keeps its sandbox; its id is written to standard output. berth
+commands lists background commands, shows their output, and ends them.
 
 Examples:
   berth exec app -- npm test
@@ -34,10 +34,10 @@ export const define: DefineCommand = async (command, { out, err, exitWith }) => 
     .description("Runs a command in a sandbox, and ends with it.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("<command...>", "the program and its arguments; no shell is involved")
-    .option("--cwd <directory>", "where it runs; default: the only repo, or the workspace")
+    .option("--cwd <directory>", "the working directory; default: the only repo, or the workspace")
     .option("--user <user>", "agent or root; default: agent")
     .option("-d, --detach", "start it in the background, and write its id")
-    .option("--timeout <seconds>", "ends it after this time")
+    .option("--timeout <seconds>", "end it after this time")
     .passThroughOptions()
     .addHelpText("after", HELP)
   addVariableFlags(command, "for it")

@@ -12,9 +12,9 @@ import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-The commits of the branch that the sandbox's repo is at, or of the named one, come into the repo here as
-berth/WORKSPACE/BRANCH, beside the branches of other remotes. No file here changes: git diff, git merge and
-git cherry-pick do the rest. What is not committed in the sandbox does not come along: berth apply brings that.
+The commits of a branch of the sandbox's repo, by default its current one, come into the repo here as
+berth/WORKSPACE/BRANCH, beside the branches of other remotes. No file here changes: git diff, git merge and git
+cherry-pick do the rest. Uncommitted changes in the sandbox do not come along: berth apply brings them.
 
 Examples:
   berth fetch app && git diff HEAD...berth/app/main
@@ -24,10 +24,13 @@ export const define: DefineCommand = async (command, { out, err }) => {
   command
     .description("Brings a sandbox's commits into the repo here, as a branch of a remote.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
-    .argument("[branch]", "of the sandbox's repo; default: the one it is at")
+    .argument("[branch]", "a branch of the sandbox's repo; default: the current one")
     .option("--repo <directory>", "the repo in the sandbox; default: the only one")
-    .option("--into <directory>", "the repo on this machine; default: the one that one stands in")
-    .option("--json", "write the names of what came as JSON")
+    .option(
+      "--into <directory>",
+      "the repo on this machine; default: that of the current directory",
+    )
+    .option("--json", "write the names of the fetched branches as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, branch: string | undefined, options) => {

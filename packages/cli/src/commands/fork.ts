@@ -8,11 +8,11 @@ import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-The new workspace is like the other one as it is described now, and has a copy of its files as they are at one
-moment; from then on each has its own. Nobody who uses the other one is disturbed: most is copied while it runs, then it
-stands still for what has changed since, and how long that was is said. The copy takes the time that it needs; Ctrl-C
-ends it, and leaves nothing; once the new sandbox is begun, berth rm removes it. Of a sandbox that is stopped nothing is copied. The id of the new sandbox is written to
-standard output when it is ready.
+The new workspace has the current settings of the other one, and a copy of its files at one moment; from then on
+they are independent. Users of the other one are not disturbed: most files are copied while it runs, then it stands
+still for the files that have changed since. The command says how long. The copy takes the time that it needs;
+Ctrl-C ends it and leaves nothing. After the new sandbox has begun, berth rm removes it. For a stopped sandbox
+nothing needs to be copied. The id of the new sandbox is written to standard output when it is ready.
 
 Examples:
   berth fork app app-try
@@ -22,9 +22,9 @@ export const define: DefineCommand = async (command, { out, err, isScreen }) => 
   command
     .description("Makes another workspace on a copy of a sandbox's files.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
-    .argument("<name>", "what the new workspace is called")
-    .option("--no-wait", "do not wait until it is ready")
-    .option("--json", "write what the server says of it, and how long the other one stood still")
+    .argument("<name>", "the name of the new workspace")
+    .option("--no-wait", "do not wait until the sandbox is ready")
+    .option("--json", "write the sandbox, and how long the other one stood still, as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, to: string, { wait, ...options }) => {

@@ -9,8 +9,8 @@ import { connect, findSandbox } from "../server.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-A sandbox that is held is neither paused nor stopped nor replaced, whether anybody uses it or not; one that is stopped
-is started first. The id of the hold is written to standard output: it ends with --release, or when its time is over.
+A held sandbox is not paused, stopped or replaced, whether anybody uses it or not. A stopped one is started first.
+The id of the hold is written to standard output. The hold ends with --release, or when its time is over.
 
 Examples:
   berth hold app --for 2h --reason "demo at noon"
@@ -20,10 +20,10 @@ export const define: DefineCommand = async (command, context) => {
   command
     .description("Keeps a sandbox until it is released.")
     .argument("[sandbox]", "its id, the beginning of it, or its workspace")
-    .option("--for <time>", "at most so long: 90s, 10m, 2h, 7d; default: until it is released")
-    .option("--reason <text>", "what for, for whoever asks why it lives")
-    .option("--release <hold>", "ends this hold")
-    .option("--json", "write what the server says of it")
+    .option("--for <time>", "the longest time: 90s, 10m, 2h, 7d; default: until it is released")
+    .option("--reason <text>", "the reason, which berth why shows")
+    .option("--release <hold>", "end this hold")
+    .option("--json", "write the hold as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string | undefined, options) => {

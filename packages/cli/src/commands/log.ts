@@ -12,9 +12,10 @@ import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-Each prompt, with what the agent said and did about it and how it ended, or what it waits for. Then what the agent waits for, and how to
-answer it. With --follow, then what happens, until ctrl-c, and prompts that wait behind another are shown when they begin;
-the session goes on. With --json the whole as one value; with both, every event since the first, one a line.
+Each prompt is shown with the agent's words and acts, and with how it ended or what it waits for; then the agent's
+asks, and how to answer them. With --follow, new events are shown until ctrl-c; a prompt that waits behind another
+is shown when it begins, and the session goes on. With --json the log is one value; with --json and --follow it is
+every event since the first, one a line.
 
 Examples:
   berth log ses-0123
@@ -25,7 +26,7 @@ export const define: DefineCommand = async (command, { out }) => {
   command
     .description("Shows what was said and done in a session.")
     .argument("<session>", "its id, the beginning of it, or a workspace, for its latest")
-    .option("--follow", "then show what happens")
+    .option("--follow", "then show new events")
     .option("--json", "write JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")

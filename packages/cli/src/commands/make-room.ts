@@ -4,10 +4,11 @@ import { connect, findSandbox } from "../server.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-A sandbox that fills the disk, or takes more of it than its workspace may (berth up --disk), is halted: its processes
-stand still. This ends them, agents and commands, and lets the sandbox go on for a quarter of an hour, so that files can
-be deleted in it. It is halted again if its files grow meanwhile, and if they still take too much when the time is over.
-To keep what runs in it, make room elsewhere or give it more (berth up --disk): then it goes on by itself.
+A sandbox that fills the disk, or takes more of it than its workspace may (berth up --disk), is halted: its
+processes stand still. This command ends them, agents and commands, and lets the sandbox go on for a quarter of an
+hour, so that files can be deleted in it. The sandbox is halted again if its files grow meanwhile, and if they still
+take too much when the time is over. To keep its processes, make room elsewhere or allow it more (berth up --disk):
+then it goes on by itself.
 
 Examples:
   berth make-room app && berth exec app -- rm -rf node_modules
@@ -17,7 +18,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
   command
     .description("Lets a halted sandbox go on for a while, so that files can be deleted in it.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
-    .option("--json", "write what the server says of it")
+    .option("--json", "write the sandbox as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, options) => {

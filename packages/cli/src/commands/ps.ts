@@ -10,11 +10,14 @@ import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and why it is halted, what its agent
-or the next prompt of its workspace waits for, the step that its boot is at, who uses it, for whom it is kept, or why its boot or the sandbox itself ended. One that is stopped or paused is
-there again with its next use: berth exec, for instance. One that is draining is replaced when nobody uses it any more. One
-that is halted takes too much of the disk: berth make-room lets you delete files in it. One that is
-failed did not boot, and stays up for a while to be looked at: berth up --retry boots again. With --json a stopped one is "gone".
+Each line is a sandbox: its id, its workspace, its phase, its age, and a remark. The remark says why it is halted,
+what its agent or the next prompt of its workspace waits for, the current step of its boot, who uses it, for whom it
+is kept, or why its boot or the sandbox itself ended.
+
+A stopped or paused sandbox is started by its next use: berth exec, for instance. A draining one is replaced when
+nobody uses it any more. A halted one takes too much of the disk: berth make-room lets you delete files in it. A
+failed one did not boot, and stays up for a while so that you can look at it: berth up --retry boots again. With
+--json a stopped sandbox is "gone".
 
 Examples:
   berth ps

@@ -7,8 +7,8 @@ import { printable } from "../terminal.ts"
 
 const HELP = `
 The server does this by itself: when it starts, each minute, and whenever something happens to a sandbox. Each line
-is a sandbox: its id, its workspace, what came of it, and why. One that somebody uses is never taken away. What
-failed is tried again; the exit status is then 1.
+is a sandbox: its id, its workspace, the result, and the reason. A sandbox that somebody uses is never taken away.
+Failed actions are tried again; the exit status is then 1.
 
 Examples:
   berth reconcile --dry-run

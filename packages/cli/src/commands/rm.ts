@@ -5,10 +5,11 @@ import { type Ending, endEach } from "../end-each.ts"
 import { connect } from "../server.ts"
 
 const HELP = `
-A sandbox is named by its id, by the beginning of it, or by its workspace where that has only one. What runs
-in it is asked to end, and has ten seconds for it. The files of its workspace go with it, and its sessions are closed:
-berth stop keeps them. The id of an earlier sandbox of the workspace is as good as the current one's. One that somebody uses is left alone, with status 1, unless forced: berth why says who does.
-A workspace that has no sandbox is removed by its name.
+A sandbox is named by its id, by the beginning of its id, or by its workspace if that has only one sandbox. The id
+of an earlier sandbox of the workspace stands for the current one. The processes in it are asked to end, and have
+ten seconds for it. The files of its workspace are removed with it, and the workspace's sessions are closed; berth
+stop keeps both. A sandbox that somebody uses is left alone, with status 1, unless --force is given: berth why says
+who uses it. A workspace without a sandbox is removed by its name.
 
 Examples:
   berth rm app
@@ -19,10 +20,10 @@ Examples:
 export const define: DefineCommand = async (command, context) => {
   command
     .description("Removes sandboxes, with what runs in them and what it wrote.")
-    .argument("[sandbox...]", "which")
-    .option("--all", "all of the server's")
-    .option("--force", "though somebody uses it")
-    .option("--json", "write the ids of those that are removed as JSON")
+    .argument("[sandbox...]", "the sandboxes to remove")
+    .option("--all", "remove all sandboxes of the server")
+    .option("--force", "also if somebody uses the sandbox")
+    .option("--json", "write the ids of the removed sandboxes as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (named: string[], options) => {

@@ -23,20 +23,22 @@ import { printable } from "../terminal.ts"
 import { addWorkspaceFlags, workspaceFlags } from "../workspace-flags.ts"
 
 const HELP = `
-The prompt runs in the workspace of the repo that one stands in, which is made if there is none; or in another, or
-goes on with a session. What a flag says of the workspace changes it, also for later prompts, which is said; the rest
-stays as it is. Only --agent shell is for the new session alone where the workspace has another agent: it is a command
-in the sandbox as it runs. berth up --agent shell sets it for the workspace. With --detach --json, "set" has what was changed. A sandbox that somebody
-uses is waited for then; a session between its prompts goes on in the next one. What the agent says
-is written to standard output as it comes, with what is not committed at the end, as a diff; all else to standard
-error. The exit status is 0 when the prompt succeeded.
+The prompt runs in the workspace of the current repo, which is made if there is none, or in the workspace or session
+that is named. Flags that describe the workspace change it for later prompts too, and the command says so; the rest
+stays as it is. Only --agent shell is for the new session alone if the workspace has another agent: a command in the
+sandbox as it runs. berth up --agent shell sets it for the workspace. With --detach --json, "set" has the changes.
+If a change needs another sandbox and somebody uses the old one, the command waits; a session between its prompts
+goes on in the next one.
 
-Claude and Codex are fetched by the server when they are first used, which takes a while: how far it is, is shown. With
---permissions ask the agent waits for your word before each command and edit, with deny it may do none; the repo's own
-configuration of the agent is not loaded then.
+The agent's words are written to standard output as they come, and a diff of uncommitted changes at the end;
+everything else is written to standard error. The exit status is 0 if the prompt succeeded.
 
-Ctrl-c stops the prompt, a second one leaves at once. Whatever ends this command, the prompt goes on: berth log
-shows it. A server that is started again in the middle is waited for.
+The server fetches Claude and Codex when they are first used, which takes a while; the progress is shown. With
+--permissions ask the agent waits for your word before each command and edit; with deny it may do neither. The
+repo's own configuration of the agent is not loaded then.
+
+Ctrl-c stops the prompt; a second one leaves at once. The prompt goes on if this command ends in any other way:
+berth log shows it. If the server is restarted meanwhile, the command waits for it.
 
 Examples:
   berth run "npm test"
@@ -52,9 +54,12 @@ export const define: DefineCommand = async (command, context) => {
     .description("Runs a prompt, shows what the agent does, and ends with the diff.")
     .argument("<prompt>", "what the agent is to do; for the agent shell, a command")
     .option("--workspace <slug>", "the workspace to run in")
-    .option("--name <slug>", "what the workspace of this repo is called; default: as its directory")
-    .option("--replace", "in the place of a workspace of that name that is for another repo")
-    .option("--session <session>", "the conversation to go on with: its id, or the beginning of it")
+    .option(
+      "--name <slug>",
+      "the name of this repo's workspace; default: the name of its directory",
+    )
+    .option("--replace", "replace a workspace of that name that is for another repo")
+    .option("--session <session>", "the session to go on with: its id, or the beginning of it")
     .option("--no-diff", "end without the diff")
     .option("--detach", "end when the prompt is accepted, with the session's id")
     .option("--json", "write the events, one a line")

@@ -24,9 +24,9 @@ export const define: DefineCommand = async (command, { exitWith, err }) => {
   command
     .description("Opens a terminal in a sandbox.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
-    .argument("[command...]", "what runs in it; default: the user's shell")
-    .option("--cwd <directory>", "where it runs; default: the only repo, or the workspace")
-    .option("--attach <terminal>", "show one that is there, by its id, with what it showed last")
+    .argument("[command...]", "the command to run; default: the user's shell")
+    .option("--cwd <directory>", "the working directory; default: the only repo, or the workspace")
+    .option("--attach <terminal>", "show an existing terminal, by its id, with its last output")
     .passThroughOptions()
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")

@@ -5,12 +5,12 @@ import { type Ending, endEach } from "../end-each.ts"
 import { connect, findSession } from "../server.ts"
 
 const HELP = `
-What runs in it is asked to end, and has ten seconds for it. The files of its workspace are kept, and the next use
-of it (berth exec, for instance) starts it again. One that somebody uses is left alone, with status 1, unless
-forced: berth why says who does.
+The processes in the sandbox are asked to end, and have ten seconds for it. The files of its workspace are kept, and
+its next use (berth exec, for instance) starts it again. A sandbox that somebody uses is left alone, with status 1,
+unless --force is given: berth why says who uses it.
 
-With --prompt the sandbox goes on, and what stops are the prompts that run or wait in a session: the named one, or the
-latest of the named workspace.
+With --prompt the sandbox goes on, and the prompts that run or wait in a session are stopped: in the named session,
+or in the latest one of the named workspace.
 
 Examples:
   berth stop app
@@ -25,8 +25,8 @@ export const define: DefineCommand = async (command, context) => {
       "its id, the beginning of it, or its workspace; with --prompt, a session",
     )
     .option("--prompt", "stop the prompts of a session instead")
-    .option("--force", "though somebody uses it, who is cut off")
-    .option("--json", "write the ids of what is stopped as JSON")
+    .option("--force", "also if somebody uses the sandbox: they are cut off")
+    .option("--json", "write the ids of stopped sandboxes or prompts as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (names: string[], { prompt, force = false, json = false, ...host }) => {

@@ -22,18 +22,24 @@ import {
 } from "../workspace-flags.ts"
 
 const HELP = `
-The repo is a git repo of this machine, by its path, or one elsewhere, by its URL; without one, that which one stands in.
-Outside of a repo, and with --empty, the sandbox begins empty. A workspace that has a sandbox already keeps it, unless what is asked for here differs: then it gets
-another, with the same files, as soon as nobody uses the old one; until then this waits, for five minutes at most,
-and says for whom. A session between its prompts is no use: it goes on in the next one. What cannot be made is refused
-before anything is changed. A workspace of the same name that is for another repo is left alone: choose another --name,
-or --replace it, which removes its files and closes its sessions. The same holds for files of that name that no workspace owns,
-after a database was lost: berth layers export saves them. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
-pass. The exit status is 1 when its boot failed: the sandbox then stays up for a while (failedBootKeep), so that berth boot,
-shell, exec and cp show why. What is mended in its files there is kept: --retry boots again on them.
+The repo is a git repo of this machine, by its path, or a remote one, by its URL. Default: the repo of the current
+directory. Outside of a repo, and with --empty, the sandbox begins empty.
 
-What its boot warns of, such as a repo that was added and could not be cloned, is written to standard error.
-What is not committed in a repo of this machine is not in the sandbox, which says so; --dirty brings it.
+A workspace keeps its sandbox unless this command describes another one. Then the workspace gets a new sandbox with
+the same files, as soon as nobody uses the old one; until then the command waits, for five minutes at most, and says
+for whom. A session between its prompts does not count as use: it goes on in the new sandbox. Impossible settings
+are refused before anything is changed.
+
+A workspace of the same name for another repo is left alone: choose another --name, or --replace it, which removes
+its files and closes its sessions. The same holds for files of that name that no workspace owns after a database was
+lost: berth layers export saves them.
+
+The id is written to standard output when the sandbox is ready: hooks have run, and prompts are accepted. The exit
+status is 1 if the boot failed. The sandbox then stays up for a while (failedBootKeep), so that berth boot, shell,
+exec and cp show why. Repairs of its files are kept: --retry boots again on them. Warnings of the boot, such as a
+new repo that could not be cloned, are written to standard error.
+
+Uncommitted changes in a repo of this machine are not in the sandbox, and the command says so; --dirty brings them.
 
 Examples:
   berth up
@@ -54,7 +60,7 @@ export const define: DefineCommand = async (command, terminal) => {
     .option("--replace", "replace a workspace of that name that is for another repo")
     .option("--retry", "boot again after a failed boot, on the files that are there")
     .option("--no-wait", "do not wait until the sandbox is ready")
-    .option("--json", "write the server's view of the sandbox")
+    .option("--json", "write the sandbox as JSON")
     .addHelpText("after", HELP)
   addWorkspaceFlags(command)
   await addConfigFlags(command, "dataDir")

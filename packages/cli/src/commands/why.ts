@@ -8,9 +8,9 @@ import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-First who uses the sandbox, or for whom it is kept, each with the id of the lease and since when; then what was decided
-about it, the latest first: when, what, and why. Also of one that is gone, by its id; where another took its place, of
-both.
+First come the users of the sandbox, or those for whom it is kept, each with the id and the age of the lease; then
+the decisions about the sandbox, the latest first: when, what, and why. A sandbox that is gone is named by its id;
+if another took its place, the decisions about both are shown.
 
 Examples:
   berth why app

@@ -2,49 +2,21 @@ import { connect, type Socket } from "node:net"
 import { text } from "node:stream/consumers"
 import { BerthError, type WireError } from "@berth/protocol/errors"
 import { Health, ServerStatus } from "@berth/protocol/health"
-import { newId } from "@berth/protocol/ids"
-import { afterEach, describe, expect, it } from "vitest"
-import { createLogger } from "../logging/logger.ts"
-import { Secrets } from "../logging/secrets.ts"
-import { DEFAULT_LIMITS, type Limits } from "./limits.ts"
+import { describe, expect, it } from "vitest"
+import type { Limits } from "./limits.ts"
 import { listen } from "./listen.ts"
-import { createApi } from "./server.ts"
 import { stopApi } from "./stop.ts"
+import { makeApi, TOKEN } from "./testing/make-api.ts"
 
-const TOKEN = "right-token-0123456789"
-const cleanUp: (() => unknown)[] = []
-afterEach(async () => {
-  for (const undo of cleanUp.splice(0).reverse()) await undo()
-})
+const MEASURED = { pid: process.pid, startedAtMs: performance.now() }
 
-const makeApi = async (limits: Partial<Limits> = {}) => {
-  const lines: string[] = []
-  const log = await createLogger({
-    level: "debug",
-    pretty: false,
-    secrets: new Secrets(),
-    destination: { write: (line: string) => void lines.push(line) },
-  })
-  const facts = {
-    version: "1.2.3",
-    pid: process.pid,
-    installationId: newId.installation(),
-    dataDir: "/data",
-    backend: "embedded",
-    startedAt: new Date(),
-    startedAtMs: performance.now(),
-  }
-  const sandboxes = async () => {
-    throw new BerthError("backend.unavailable", "no sandboxes here")
-  }
-  const parts = { log, token: TOKEN, facts, sandboxes, sessions: sandboxes }
-  const api = createApi({ ...parts, limits: { ...DEFAULT_LIMITS, ...limits } })
-  cleanUp.push(() => stopApi(api, 0))
+const makeLogged = async (limits: Partial<Limits> = {}) => {
+  const { api, lines } = await makeApi({ level: "debug", facts: MEASURED, limits })
   return { api, lines: () => lines.map((line) => JSON.parse(line)) }
 }
 
 const start = async (limits: Partial<Limits> = {}) => {
-  const made = await makeApi(limits)
+  const made = await makeLogged(limits)
   made.api.post("/v1/echo", async (request) => ({ got: request.body }))
   made.api.get("/v1/broken", async () => {
     throw new Error("a secret reason")

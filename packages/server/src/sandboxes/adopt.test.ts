@@ -106,7 +106,7 @@ it("[R1.9] adopts known sandboxes by one look at the engine, and resumes after t
   await asked.promise
   expect(lists).toBe(1)
   expect(opened).toMatchObject([{ sandbox: known, lastSeen: 41 }])
-  const phases = (await sandboxes.list(signal)).map(({ identity, phase }) => [
+  const phases = (await sandboxes.views.list(signal)).map(({ identity, phase }) => [
     ...[identity.sandbox, phase],
   ])
   expect(Object.fromEntries(phases)).toEqual({ [known]: "ready", [stranger]: "quarantined" })

@@ -76,13 +76,14 @@ const openFailing = async ({
       isMended = true
     },
     up: async (options: { readonly retry?: boolean; readonly waitMs?: number } = {}) => {
-      const { sandbox } = await sandboxes.up(SPEC, { mode: "fresh", ...options }, signal)
-      await sandboxes.booted(sandbox, signal)
+      const { sandbox } = await sandboxes.workspaces.up(SPEC, { mode: "fresh", ...options }, signal)
+      await sandboxes.running.booted(sandbox, signal)
       return sandbox
     },
-    phaseOf: async (sandbox: SandboxId) => (await sandboxes.get(sandbox, signal)).phase,
+    phaseOf: async (sandbox: SandboxId) => (await sandboxes.views.get(sandbox, signal)).phase,
     whyStopped: async (sandbox: SandboxId) =>
-      (await sandboxes.why(sandbox)).decisions.find(({ action }) => action === "stop")?.reason,
+      (await sandboxes.views.why(sandbox)).decisions.find(({ action }) => action === "stop")
+        ?.reason,
   }
 }
 
@@ -115,7 +116,7 @@ describe("a sandbox whose boot failed", () => {
     const clock = new FakeClock()
     const { sandboxes, up, phaseOf } = await openFailing({ clock })
     const sandbox = await up()
-    const inside = await sandboxes.use(sandbox, command, signal)
+    const inside = await sandboxes.use.begin(sandbox, command, signal)
     clock.pass(2 * KEEP_MS)
     await sandboxes.reconcile({ dryRun: false })
     expect(await phaseOf(sandbox)).toBe("failed")
@@ -129,18 +130,18 @@ describe("a sandbox whose boot failed", () => {
     await expect.poll(() => phaseOf(sandbox)).toBe("gone")
     expect(await whyStopped(sandbox)).toMatch(REASON)
     expect(boots()).toBe(1)
-    await expect(sandboxes.use(sandbox, command, signal)).rejects.toMatchObject({
+    await expect(sandboxes.use.begin(sandbox, command, signal)).rejects.toMatchObject({
       code: "boot.failed",
       message: expect.stringMatching(REASON),
     })
     expect(boots()).toBe(2)
-    expect(await sandboxes.list(signal)).toMatchObject([{ phase: "gone" }])
+    expect(await sandboxes.views.list(signal)).toMatchObject([{ phase: "gone" }])
   })
 
   it("is not replaced by a retry while it is in use, and boots again when that use ends", async () => {
     const { sandboxes, up, mend, phaseOf } = await openFailing()
     const sandbox = await up()
-    const inside = await sandboxes.use(sandbox, command, signal)
+    const inside = await sandboxes.use.begin(sandbox, command, signal)
     mend()
     await expect(up({ retry: true, waitMs: 20 })).rejects.toMatchObject({
       code: "workspace.draining",
@@ -165,7 +166,7 @@ const loseFailed = async () => {
 }
 
 describe("a sandbox whose boot failed and that the store does not know", () => {
-  it("is adopted as failed while something lives in it, and a retry boots it fresh", async () => {
+  it("is adopted as failed while something is active in it, and a retry boots it fresh", async () => {
     const { backend, sandbox } = await loseFailed()
     const inside = new Inside()
     inside.change({ leftProcesses: 1 })
@@ -183,12 +184,12 @@ describe("a sandbox whose boot failed and that the store does not know", () => {
     expect(await modeOf(next)).toBe("fresh")
   })
 
-  it("is quarantined while nothing lives in it, and boots fresh once a person has recovered it", async () => {
+  it("is quarantined while nothing is active in it, and boots fresh once a person has recovered it", async () => {
     const { backend, sandbox } = await loseFailed()
     const { sandboxes, up, mend, phaseOf } = await openFailing({ backend })
     await sandboxes.reconcile({ dryRun: false })
     expect(await phaseOf(sandbox)).toBe("quarantined")
-    await sandboxes.recover(sandbox)
+    await sandboxes.requests.recover(sandbox)
     mend()
     const next = await up()
     expect(await phaseOf(next)).toBe("ready")

@@ -38,17 +38,17 @@ beforeEach(async () => {
 
 const specOf = (slug: string, version = 1): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
-const phaseOf = async (sandbox: SandboxId) => (await sandboxes.get(sandbox, signal)).phase
+const phaseOf = async (sandbox: SandboxId) => (await sandboxes.views.get(sandbox, signal)).phase
 const usersOf = async (sandbox: SandboxId) =>
-  (await sandboxes.get(sandbox, signal)).leases.map(({ holder }) => holder)
+  (await sandboxes.views.get(sandbox, signal)).leases.map(({ holder }) => holder)
 const make = async (slug: string): Promise<SandboxId> => {
-  const { sandbox } = await sandboxes.up(specOf(slug), { mode: "fresh" }, signal)
+  const { sandbox } = await sandboxes.workspaces.up(specOf(slug), { mode: "fresh" }, signal)
   await expect.poll(() => phaseOf(sandbox), { interval: 1 }).toBe("ready")
   return sandbox
 }
 /** Ends a call that leaves something running. */
 const leave = async (sandbox: SandboxId): Promise<void> => {
-  const use = await sandboxes.use(
+  const use = await sandboxes.use.begin(
     sandbox,
     { kind: "exec", source: "call", holder: "a call" },
     signal,
@@ -61,7 +61,7 @@ describe("a mishap", () => {
   it("[R1.6] of time does not stop a sandbox as idle that was just asked for", async () => {
     const sandbox = await make("app")
     clock.pass((POLICY.stopAfterMs ?? 0) - 1)
-    expect(await sandboxes.up(specOf("app"), { mode: "fresh" }, signal)).toEqual({
+    expect(await sandboxes.workspaces.up(specOf("app"), { mode: "fresh" }, signal)).toEqual({
       sandbox,
       made: false,
     })
@@ -75,7 +75,7 @@ describe("a mishap", () => {
 
   it("[R1.7] of the store at the end of a use does not keep the sandbox for ever", async () => {
     const sandbox = await make("app")
-    const use = await sandboxes.use(
+    const use = await sandboxes.use.begin(
       sandbox,
       { kind: "exec", source: "call", holder: "a call" },
       signal,
@@ -124,7 +124,7 @@ describe("a mishap", () => {
     }
     const copied = Slug.parse("copy")
     await expect(
-      sandboxes.fork(sandbox, copied, { signal, onProgress: () => {} }),
+      sandboxes.copies.fork(sandbox, copied, { signal, onProgress: () => {} }),
     ).rejects.toThrow()
     before = () => {}
     expect(await openWorkspaces(store.db, new FakeClock()).get(copied)).toBeUndefined()

@@ -1,7 +1,7 @@
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { LeaseRequest, Use } from "../sandboxes/requests/use.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { isEnded } from "./failures.ts"
 import type { Presence } from "./presence.ts"
@@ -11,7 +11,7 @@ import type { Waits } from "./waits.ts"
 
 export interface AssignParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "useOf" | "useOnly" | "kept" | "putFile">
+  readonly sandboxes: Pick<UsedSandboxes, "useOf" | "useOnly" | "kept" | "putFile">
   readonly presence: Pick<Presence, "of">
   readonly waits: Waits
 }

@@ -1,7 +1,7 @@
 import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { PromptWait } from "@berth/protocol/session"
 import type { Logger } from "../logging/logger.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import type { Clock } from "../sandboxes/state/clock.ts"
 import type { FailPoint } from "../sandboxes/state/fail-point.ts"
 import type { EndOverdueParts } from "./end-overdue.ts"
@@ -15,7 +15,7 @@ import { Waits } from "./waits.ts"
 
 export interface DriverParts {
   readonly stored: Stored
-  readonly sandboxes: PromptRunParts["sandboxes"] & Pick<Sandboxes, "endUses">
+  readonly sandboxes: PromptRunParts["sandboxes"] & Pick<UsedSandboxes, "endUses">
   readonly presence: Pick<Presence, "of" | "work">
   readonly clock: Clock
   readonly log: Logger

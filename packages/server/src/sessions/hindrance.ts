@@ -1,6 +1,6 @@
 import type { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 
 /** Why a sandbox does nothing for its prompt; for how long, where that is known. */
 export interface Hindrance {
@@ -14,7 +14,7 @@ export interface Hindrance {
  * about the prompt failed.
  */
 export const openHindranceOf =
-  (sandboxes: Pick<Sandboxes, "kept" | "haltOf">) =>
+  (sandboxes: Pick<UsedSandboxes, "kept" | "haltOf">) =>
   (sandbox: SandboxId, refusal: BerthError | undefined): Hindrance | undefined => {
     const halt = sandboxes.haltOf(sandbox)
     if (halt !== undefined)
@@ -35,7 +35,10 @@ interface Silence {
   readonly reason: BerthError | undefined
 }
 
-const silenceOf = (sandboxes: Pick<Sandboxes, "kept">, sandbox: SandboxId): Silence | undefined => {
+const silenceOf = (
+  sandboxes: Pick<UsedSandboxes, "kept">,
+  sandbox: SandboxId,
+): Silence | undefined => {
   try {
     return sandboxes.kept(sandbox).silence
   } catch {

@@ -36,10 +36,19 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
   })
   onTestFinished(() => sandboxes.close())
   await sandboxes.adopt(signal)
-  const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
+  const { sandbox } = await sandboxes.workspaces.up(
+    WorkspaceSpec.parse({ slug }),
+    { mode: "fresh" },
+    signal,
+  )
   const rows = { get: read, lastSandbox: async (): Promise<SandboxId> => sandbox }
   const openWith = (keepMs: number) => {
-    const opened = openPresence({ rows, sandboxes, sessionKeepMs: keepMs, log })
+    const opened = openPresence({
+      rows,
+      sandboxes: { ...sandboxes.use, ...sandboxes.running },
+      sessionKeepMs: keepMs,
+      log,
+    })
     onTestFinished(() => opened.close())
     return opened
   }
@@ -50,7 +59,7 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
     sandbox,
     clock,
     openWith,
-    leases: async () => (await sandboxes.get(sandbox, signal)).leases,
+    leases: async () => (await sandboxes.views.get(sandbox, signal)).leases,
     watcher: `whoever watches ${session}`,
     watch: () => {
       const watching = new AbortController()
@@ -62,9 +71,9 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
       const work = new AbortController()
       await presence.work(session, work.signal)
       work.abort()
-      return (await sandboxes.get(sandbox, signal)).leases.map(userOf)
+      return (await sandboxes.views.get(sandbox, signal)).leases.map(userOf)
     },
-    usersNow: async () => (await sandboxes.get(sandbox, signal)).leases.map(userOf),
+    usersNow: async () => (await sandboxes.views.get(sandbox, signal)).leases.map(userOf),
   }
 }
 

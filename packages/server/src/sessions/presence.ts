@@ -4,12 +4,12 @@ import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Logger } from "../logging/logger.ts"
 import { thinkingLease, watchedLease } from "../sandboxes/requests/session-leases.ts"
 import type { LeaseRequest, Use } from "../sandboxes/requests/use.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import type { Rows } from "./rows.ts"
 
 export interface PresenceParts {
   readonly rows: Pick<Rows, "get" | "lastSandbox">
-  readonly sandboxes: Pick<Sandboxes, "resume" | "endUses" | "usedFor">
+  readonly sandboxes: Pick<UsedSandboxes, "resume" | "endUses" | "usedFor">
   /** How long a session keeps its sandbox after it was active; 0: not at all. */
   readonly sessionKeepMs: number
   readonly log: Logger

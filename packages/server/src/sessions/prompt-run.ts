@@ -1,5 +1,5 @@
 import type { PromptId } from "@berth/protocol/ids"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { Attempt, type AttemptParts } from "./attempt.ts"
 import { openHindranceOf } from "./hindrance.ts"
 import type { Limits } from "./limits.ts"
@@ -13,7 +13,7 @@ import { Wakeup } from "./wakeup.ts"
 export interface PromptRunParts extends AttemptParts, TakeStepParts {
   readonly sandboxes: TakeStepParts["sandboxes"] &
     PromptUseParts["sandboxes"] &
-    Pick<Sandboxes, "haltOf">
+    Pick<UsedSandboxes, "haltOf">
   readonly presence: TakeStepParts["presence"] & PromptUseParts["presence"]
   readonly limits: Limits
 }

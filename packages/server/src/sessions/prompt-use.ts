@@ -1,11 +1,11 @@
 import type { Use } from "../sandboxes/requests/use.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { promptLease } from "./assign.ts"
 import type { Presence } from "./presence.ts"
 import type { AssignedPrompt, OpenPrompt } from "./rows.ts"
 
 export interface PromptUseParts {
-  readonly sandboxes: Pick<Sandboxes, "resume">
+  readonly sandboxes: Pick<UsedSandboxes, "resume">
   readonly presence: Pick<Presence, "work">
 }
 

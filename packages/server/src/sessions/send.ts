@@ -2,13 +2,13 @@ import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { AgentSpec } from "@berth/protocol/workspace"
 import { abortable } from "../host/abortable.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { attachmentPath } from "./assign.ts"
 import type { AssignedPrompt, OpenPrompt } from "./rows.ts"
 
 /** Sends a sandbox its prompt. Resolves with how far the sandbox is with it. */
 export const sendStart = (
-  sandboxes: Pick<Sandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "kept">,
   prompt: AssignedPrompt,
   signal: AbortSignal,
 ): Promise<PromptStanding> => {
@@ -18,7 +18,7 @@ export const sendStart = (
 
 /** Sends a sandbox the stop of its prompt. */
 export const sendStop = (
-  sandboxes: Pick<Sandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "kept">,
   { id, sandbox }: AssignedPrompt,
   signal: AbortSignal,
 ): Promise<PromptStanding> => abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
@@ -27,7 +27,7 @@ export const sendStop = (
  * Waits for the connection. Returns without one where there will never be one: the next call to the sandbox fails then.
  */
 export const awaitConnection = async (
-  sandboxes: Pick<Sandboxes, "kept">,
+  sandboxes: Pick<UsedSandboxes, "kept">,
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<void> => {

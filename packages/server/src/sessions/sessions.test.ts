@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from "vitest"
 import { NO_KEYS } from "../keys/keys.ts"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { Sandboxes, UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { systemClock } from "../sandboxes/state/clock.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
@@ -23,8 +23,7 @@ const log = await createLogger({
 /** Sets up a session with OpenCode whose workspace can get another agent, and whose prompts find no sandbox. */
 const setUp = async (kept?: SandboxId) => {
   let spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
-  const sandboxes = {
-    workspace: async () => spec,
+  const use: Partial<UsedSandboxes> = {
     endUses: async () => {},
     usedFor: async () => kept,
     useOf: (_, __, signal) =>
@@ -32,7 +31,9 @@ const setUp = async (kept?: SandboxId) => {
         signal.addEventListener("abort", () => reject(signal.reason))
       }),
     useOnly: () => Promise.reject(new BerthError("bridge.down", "not now")),
-  } as Partial<Sandboxes> as Sandboxes
+  }
+  const workspaces: Partial<Sandboxes["workspaces"]> = { get: async () => spec }
+  const sandboxes = { use, running: {}, workspaces } as Partial<Sandboxes> as Sandboxes
   const store = await openForTest({ dataDir: makeDataDir() })
   const sessions = await openSessions({
     store,

@@ -57,7 +57,7 @@ export interface Sessions {
 export interface SessionsParts {
   readonly stored: Stored
   readonly store: Pick<Store, "db" | "compact" | "durably">
-  readonly sandboxes: Sandboxes
+  readonly sandboxes: Pick<Sandboxes, "use" | "running" | "workspaces">
   readonly keys: Keys
   readonly clock: Clock
   readonly log: Logger
@@ -81,8 +81,9 @@ export const openSessions = async (
 ): Promise<Sessions & { closeAll(): Promise<void> }> => {
   const { stored, sandboxes, keys, clock } = parts
   const { rows, changes, log } = stored
-  const presence = openPresence({ ...parts, rows })
-  const driver = new Driver({ ...parts, presence })
+  const used = { ...sandboxes.use, ...sandboxes.running }
+  const presence = openPresence({ ...parts, sandboxes: used, rows })
+  const driver = new Driver({ ...parts, sandboxes: used, presence })
   stored.onChange((session) => driver.wake(session))
   await driver.start()
   const forget = async (): Promise<void> => {
@@ -110,7 +111,7 @@ export const openSessions = async (
     const { id, workspace, agent: before, state } = session
     // A closed session is refused where the prompt is accepted; its workspace may be gone as well.
     if (state === "closed") return
-    const { agent: wanted } = await sandboxes.workspace(workspace)
+    const { agent: wanted } = await sandboxes.workspaces.get(workspace)
     const isOther = wanted.kind !== before.kind
     // A session that keeps its sandbox goes on there, with the agent that it began with.
     if (isOther && before.kind !== "shell" && (await presence.of(id)) === undefined)
@@ -145,7 +146,7 @@ export const openSessions = async (
       // The workspace is described last, so that a refused session changes nothing.
       const isPrompted = agent.kind === wanted.kind
       if (typeof workspace !== "string")
-        await sandboxes.describe(workspace, { replace, isPrompted }, signal)
+        await sandboxes.workspaces.save(workspace, { replace, isPrompted }, signal)
       const created = { workspace: slug, agent, onInterrupt, atMs: clock.now() }
       return withWait(await rows.create(created))
     },
@@ -187,7 +188,7 @@ export const openSessions = async (
         throw new BerthError("session.nothing_asked", "no prompt runs in this session", {
           details: { session, ask: answer.ask },
         })
-      await sandboxes.kept(prompt.sandbox).answerPrompt(prompt.id, answer)
+      await sandboxes.running.kept(prompt.sandbox).answerPrompt(prompt.id, answer)
     },
     transcript: async (session) => {
       const { lastEvent } = await rows.get(session)
@@ -225,7 +226,7 @@ const standingOf = ({ state, sandbox }: OpenPrompt): string => {
 }
 
 const specOf = async (
-  sandboxes: Pick<Sandboxes, "workspace">,
+  sandboxes: Pick<Sandboxes, "workspaces">,
   workspace: CreateSession["workspace"],
 ): Promise<Pick<WorkspaceSpec, "slug" | "agent">> =>
-  typeof workspace === "string" ? await sandboxes.workspace(workspace) : workspace
+  typeof workspace === "string" ? await sandboxes.workspaces.get(workspace) : workspace

@@ -1,5 +1,5 @@
 import type { Logger } from "../logging/logger.ts"
-import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { type AssignParts, openAssign } from "./assign.ts"
 import type { Attempt } from "./attempt.ts"
 import { type EndOverdueParts, openEndOverdue } from "./end-overdue.ts"
@@ -16,7 +16,7 @@ import type { Wakeup } from "./wakeup.ts"
 
 export interface TakeStepParts extends AssignParts, EndOverdueParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: AssignParts["sandboxes"] & Pick<Sandboxes, "gone" | "giveUp">
+  readonly sandboxes: AssignParts["sandboxes"] & Pick<UsedSandboxes, "gone" | "giveUp">
   readonly waits: Waits
   readonly log: Logger
   readonly keepTrying: KeepTrying

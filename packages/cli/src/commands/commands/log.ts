@@ -11,9 +11,10 @@ import { cancelledBySignal } from "../../signals.ts"
 import { surviveBrokenPipe, writeTo } from "../../streams.ts"
 
 const HELP = `
-The last megabyte of standard output and of standard error is kept, and written to this command's own. With --follow,
-then what comes, until the command ends, with its exit status; ctrl-c leaves it running. With --json every piece of
-output is a line with its stream and its text, and the last line tells the exit, if it has ended.
+The last megabyte of standard output and of standard error is kept, and written to standard output and standard
+error. With --follow, new output is shown until the command ends, with its exit status; ctrl-c leaves the command
+running. With --json every piece of output is a line with its stream and its text, and the last line tells the exit,
+if the command has ended.
 
 Examples:
   berth commands log app
@@ -25,7 +26,7 @@ export const defineLog: DefineCommand = async (command, context) => {
     .description("Shows what a command in the background has written.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("[command]", "its id, or the beginning of it; default: the last that was started")
-    .option("--follow", "then show what it writes, until it ends")
+    .option("--follow", "then show new output, until the command ends")
     .option("--json", "write JSON, one line for each piece")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")

@@ -13,9 +13,10 @@ import { connect, findSandbox } from "../../server.ts"
 import { printable, shellWord } from "../../terminal.ts"
 
 const HELP = `
-Each line is a command: its id, its workspace, whether it runs or how it ended, how long ago it was started, and the
-command itself. Of a named sandbox there are also those whose caller waits for them (attended), and for a quarter of an
-hour those of the background that have ended; without a name, those that run in the background of all sandboxes.
+Each line is a command: its id, its workspace, whether it runs or how it ended, its age, and the command itself. For
+a named sandbox, the list also has the commands whose callers wait for them (attended), and for a quarter of an hour
+the background commands that have ended. Without a name, the list has the running background commands of all
+sandboxes.
 
 Examples:
   berth commands

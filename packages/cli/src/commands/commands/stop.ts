@@ -5,7 +5,8 @@ import { findCommand } from "../../sandbox-commands.ts"
 import { connect, findSandbox } from "../../server.ts"
 
 const HELP = `
-A command ends with everything that came from it: it is asked to, and after a while made to. What it wrote goes with it.
+A command ends with all processes that came from it: they are asked to end, and killed after a while. Its output is
+removed with it.
 
 Examples:
   berth commands stop app cmd-0123
@@ -17,7 +18,7 @@ export const defineStop: DefineCommand = async (command, { out, err, fail }) => 
     .description("Ends commands in the background, and forgets what they wrote.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("<command...>", "its id, or the beginning of it")
-    .option("--json", "write the ids of what is stopped as JSON")
+    .option("--json", "write the ids of the stopped commands as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, commands: string[], { json = false, ...host }) => {

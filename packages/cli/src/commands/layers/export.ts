@@ -15,10 +15,11 @@ import { ofThisMachine } from "../cp/of-this-machine.ts"
 import { Progress } from "./progress.ts"
 
 const HELP = `
-The archive is tar with zstd, and has the files of the workspace and of its home as they are at one moment: those who use
-its sandbox go on, after a moment in which it stands still. Keys, network, limits and agent are not in it, nor are caches.
-Files that programs inside wrote are: an agent's logins, too, if it keeps them in its home. The file is whole or not there;
-Ctrl-C leaves nothing. Files that no workspace owns any more, after a database was lost, are written as well. Without a file, or with -, the archive goes to standard output.
+The archive is tar with zstd. It has the files of the workspace and of its home at one moment, for which the sandbox
+stands still; its users are not disturbed otherwise. Keys, network, limits, agent and caches are not in it. Files
+that programs inside wrote are in it: also an agent's logins, if it keeps them in its home. The file is complete or
+absent; Ctrl-C leaves nothing. Files that no workspace owns after a database was lost can be exported as well.
+Without a file, or with -, the archive goes to standard output.
 
 Examples:
   berth layers export app app.tar.zst
@@ -32,7 +33,7 @@ export const defineExport: DefineCommand = async (command, { out, err, isScreen 
     .description("Writes the files of a workspace to an archive, which another machine can import.")
     .argument("<workspace>", "its name")
     .argument("[file]", "a file that does not exist; -: standard output")
-    .option("--json", "write what was made; needs a file")
+    .option("--json", "write a summary of the archive as JSON; needs a file")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (workspace: string, file: string = "-", { json = false, ...options }) => {

@@ -10,10 +10,11 @@ import { printable } from "../../terminal.ts"
 import { Progress } from "./progress.ts"
 
 const HELP = `
-The archive is one that berth layers export wrote, on this machine or another. It may come from anybody: it holds files and
-nothing else, so the new workspace has default settings, and no keys. berth up --name gives it others, and a repo, whose folder
-is taken as the archive has it. Ctrl-C before its sandbox is begun leaves nothing; later, berth rm removes it. Without a file, or with -, the archive comes from standard input. The
-id of the new workspace's sandbox is written to standard output when it is ready.
+The archive was written by berth layers export, on this machine or another. It may come from anybody: it holds files
+and nothing else, so the new workspace has default settings, and no keys. berth up --name gives it other settings,
+and a repo, whose folder is used as the archive has it. Ctrl-C leaves nothing until the workspace's sandbox has
+begun; later, berth rm removes it. Without a file, or with -, the archive comes from standard input. The id of the
+new workspace's sandbox is written to standard output when it is ready.
 
 Examples:
   berth layers import app app.tar.zst
@@ -25,10 +26,10 @@ export const defineImport: DefineCommand = async (command, { out, err, isScreen 
   command
     .summary("make a workspace on the files of an archive")
     .description("Makes a workspace on the files of an archive.")
-    .argument("<name>", "what the new workspace is called")
+    .argument("<name>", "the name of the new workspace")
     .argument("[file]", "the archive; -: standard input")
     .option("--no-wait", "do not wait until its sandbox is ready")
-    .option("--json", "write what the server says of its sandbox")
+    .option("--json", "write its sandbox as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, file: string = "-", { wait, json = false, ...options }) => {

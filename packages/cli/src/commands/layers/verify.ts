@@ -6,8 +6,8 @@ import { cancelledBySignal } from "../../signals.ts"
 import { printable } from "../../terminal.ts"
 
 const HELP = `
-Finishes or removes what a crash cut short, and says what it did. What is wrong beyond that is named
-and left alone, and the exit status is 1. Stop the server first: it repairs its own layers as it starts.`
+Finishes or removes work on the layers that a crash cut short, and says so. Other damage is reported and left alone,
+and the exit status is 1. Stop the server first: it repairs its own layers as it starts.`
 
 export const defineVerify: DefineCommand = async (command, { out, fail }) => {
   command

@@ -8,9 +8,9 @@ import { connect } from "../../server.ts"
 import { printable } from "../../terminal.ts"
 
 const HELP = `
-Each line is a session: its id, its workspace, its agent, whether it takes prompts, how long ago it began, how many
-prompts run or wait in it, and what its agent waits for, which berth answer gives, or what its next prompt waits for. berth log shows what was said, and
-berth run --session goes on with it.
+Each line is a session: its id, its workspace, its agent, whether it takes prompts, its age, how many prompts run or
+wait in it, and what its agent or its next prompt waits for. berth answer answers the agent, berth log shows the
+conversation, and berth run --session goes on with it.
 
 Examples:
   berth sessions

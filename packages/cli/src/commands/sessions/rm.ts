@@ -5,8 +5,9 @@ import { renderError } from "../../render-error.ts"
 import { connect, findSession } from "../../server.ts"
 
 const HELP = `
-A session is named by its id or by the beginning of it. What was said in it goes with it; the files of its workspace
-stay. One in which a prompt runs or waits is left alone, with status 1, unless forced: then the prompt is stopped first.
+A session is named by its id or by the beginning of its id. Its prompts and events are removed with it; the files of
+its workspace stay. A session in which a prompt runs or waits is left alone, with status 1, unless --force is given:
+then the prompt is stopped first.
 
 Examples:
   berth sessions rm ses-0123
@@ -17,10 +18,10 @@ export const defineRm: DefineCommand = async (command, { out, err, fail }) => {
   command
     .summary("remove sessions, with what was said in them")
     .description("Removes sessions, with what was said in them.")
-    .argument("[session...]", "which")
-    .option("--all", "all of the server's")
-    .option("--force", "though a prompt runs or waits")
-    .option("--json", "write the ids of those that are removed as JSON")
+    .argument("[session...]", "the sessions to remove")
+    .option("--all", "remove all sessions of the server")
+    .option("--force", "also if a prompt runs or waits")
+    .option("--json", "write the ids of the removed sessions as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (named: string[], options) => {

@@ -14,10 +14,10 @@ import { sayEntries, sayProblems } from "./say.ts"
 const AGENTS = ["claude", "codex"] as const
 
 const HELP = `
-It is complete or absent: a build that is interrupted leaves nothing that anyone would use, and the
-next one makes it. One that is there already is only looked at. How far it is goes to standard error.
+A toolbox is complete or absent: an interrupted build leaves nothing that could be used, and the next build begins
+anew. An existing toolbox is only looked at. Progress is written to standard error.
 
-Claude and Codex have a toolbox each, which is made when they are first used. Their packages come with npm then, in
+Claude and Codex have a toolbox each, which is made when they are first used. npm then fetches their packages, in
 the versions and with the hashes that this version of Berth names.
 
 Examples:
@@ -30,7 +30,7 @@ export const defineBuild: DefineCommand = async (command, { out, err, isScreen }
     .summary("make the toolbox of this version, unless it is there")
     .description("Makes the toolbox of this version of Berth, unless it is there.")
     .option("--agent <name>", `with this agent in the place of opencode: ${AGENTS.join(" or ")}`)
-    .option("--json", "write JSON, and nothing about how far it is")
+    .option("--json", "write JSON, and no progress")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async ({ agent: named, ...options }) => {

@@ -9,8 +9,8 @@ import { printable } from "../../terminal.ts"
 import { sayProblems } from "./say.ts"
 
 const HELP = `
-Reads every file and compares contents, modes, owners and links with what was built. What is not the
-same is named, and the exit status is 1.
+Reads every file and compares contents, modes, owners and links with the build's record. Differences are listed, and
+the exit status is 1.
 
 Examples:
   berth toolbox verify

@@ -23,7 +23,7 @@ const MAX_LINGER_MS = 30_000
  * has not begun; later it can only be cut off.
  */
 export const passHttp = async (
-  sandboxes: Sandboxes,
+  sandboxes: Pick<Sandboxes, "running" | "use">,
   target: Target,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -32,7 +32,7 @@ export const passHttp = async (
   if (expected === undefined)
     throw new BerthError("route.unknown", `no sandbox serves that: ${incoming.method}`)
   const signal = untilGone(outgoing)
-  const use = await sandboxes.use(target.sandbox, leaseRequestOf(target.feature), signal)
+  const use = await sandboxes.use.begin(target.sandbox, leaseRequestOf(target.feature), signal)
   try {
     await passTo(sandboxes, use, { path: target.path, expected }, { incoming, outgoing, signal })
   } finally {
@@ -53,12 +53,13 @@ interface Passing {
 }
 
 const passTo = async (
-  sandboxes: Sandboxes,
-  { sandbox, dial }: Use,
+  sandboxes: Pick<Sandboxes, "running" | "use">,
+  use: Use,
   { path, expected }: Wanted,
   { incoming, outgoing, signal }: Passing,
 ): Promise<void> => {
-  const { socket, token } = await dial(signal)
+  const { sandbox } = use
+  const { socket, token } = await use.dial(signal)
   const sent = request({
     createConnection: () => socket,
     method: incoming.method,
@@ -106,7 +107,7 @@ interface Exchange {
 
 /** Sends the request, and returns the beginning of the answer. */
 const exchange = async (
-  sandboxes: Sandboxes,
+  sandboxes: Pick<Sandboxes, "running" | "use">,
   sandbox: Target["sandbox"],
   { incoming, sent, signal }: Exchange,
 ): Promise<IncomingMessage> => {

@@ -12,12 +12,13 @@ import type { Target } from "./target.ts"
 
 /** Opens a WebSocket to a sandbox. Bytes that came with its handshake are put back. Rejects with why there is none. */
 export const openSocket = async (
-  sandboxes: Sandboxes,
-  { sandbox, dial }: Use,
+  sandboxes: Pick<Sandboxes, "running">,
+  use: Use,
   { path, key }: Pick<Target, "path"> & Pick<Handshake, "key">,
   signal: AbortSignal,
 ): Promise<Socket> => {
-  const { socket, token } = await dial(signal)
+  const { sandbox } = use
+  const { socket, token } = await use.dial(signal)
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const onAbort = () => reject(signal.reason)
   signal.addEventListener("abort", onAbort)

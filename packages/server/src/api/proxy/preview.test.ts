@@ -4,11 +4,8 @@ import { createServer } from "node:http"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { newId } from "@berth/protocol/ids"
 import { expect, it, onTestFinished } from "vitest"
 import { WebSocket, WebSocketServer } from "ws"
-import { createLogger } from "../../logging/logger.ts"
-import { Secrets } from "../../logging/secrets.ts"
 import { openSandboxUse, type UseParts } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { openRows } from "../../sandboxes/state/rows.ts"
@@ -17,12 +14,9 @@ import { FakeClock } from "../../sandboxes/testing/clock.ts"
 import { insertRow } from "../../sandboxes/testing/rows.ts"
 import { storeOfFile } from "../../sandboxes/testing/store.ts"
 import { LEASE_TICK_MS, openLeases } from "../../sandboxes/use/leases.ts"
-import { listen } from "../listen.ts"
-import { createApi } from "../server.ts"
-import { stopApi } from "../stop.ts"
+import { serveApi, TOKEN } from "../testing/make-api.ts"
 import { QUIET_PREVIEW_MS } from "./lease-requests.ts"
 
-const TOKEN = "right-token-0123456789"
 const STOP = { cause: "idle", reason: "of a test" } as const
 
 const store = storeOfFile()
@@ -55,32 +49,15 @@ const start = async () => {
     },
   }
   const uses = openSandboxUse(parts as UseParts)
-  const sandboxes = { use: uses.use, stateOf: async () => "running" } as Partial<Sandboxes>
-  const secrets = new Secrets()
-  const destination = { write: () => {} }
-  const api = createApi({
-    log: await createLogger({ level: "error", pretty: false, secrets, destination }),
-    token: TOKEN,
-    facts: {
-      version: "1.2.3",
-      pid: 1,
-      installationId: newId.installation(),
-      dataDir: "/data",
-      backend: "embedded",
-      startedAt: new Date(),
-      startedAtMs: 0,
-    },
-    sandboxes: async () => sandboxes as Sandboxes,
-    sessions: () => Promise.reject(new Error("no sessions here")),
-  })
-  const url = await listen(api, { host: "127.0.0.1", port: 0 })
-  onTestFinished(async () => {
-    await stopApi(api, 0)
+  const running: Partial<Sandboxes["running"]> = { stateOf: async () => "running" }
+  const sandboxes = { use: uses, running } as Partial<Sandboxes>
+  onTestFinished(() => {
     for (const client of ports.clients) client.terminate()
     inside.close()
     leases.close()
     rmSync(directory, { recursive: true })
   })
+  const { url } = await serveApi({ sandboxes: async () => sandboxes as Sandboxes })
   const client = new WebSocket(
     `${url.replace("http", "ws")}/v1/sandboxes/${sandbox}/ports/80/connect`,
     { headers: { authorization: `Bearer ${TOKEN}` } },

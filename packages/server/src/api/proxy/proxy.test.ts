@@ -6,15 +6,8 @@ import { BerthError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { WebSocketServer } from "ws"
-import {
-  answering,
-  authorized,
-  INSIDE,
-  SANDBOX,
-  saying,
-  start,
-  TOKEN,
-} from "./testing/played-sandbox.ts"
+import { TOKEN } from "../testing/make-api.ts"
+import { answering, authorized, INSIDE, SANDBOX, saying, start } from "./testing/played-sandbox.ts"
 
 const DENIED = JSON.stringify({ code: "files.denied", message: "no", details: {} })
 const UNASKED_UPGRADE = "HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"

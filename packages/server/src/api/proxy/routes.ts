@@ -7,7 +7,10 @@ import { answerEarly, passHttp } from "./pass-http.ts"
 import { targetOf } from "./target.ts"
 
 /** The routes that a sandbox serves itself: commands, files, terminals, ports and git. */
-export const proxyRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const proxyRoutes = (
+  api: FastifyInstance,
+  provide: () => Promise<Pick<Sandboxes, "running" | "use">>,
+): void => {
   api.register(async (scope) => {
     // Bodies are passed on, not read here.
     scope.removeAllContentTypeParsers()

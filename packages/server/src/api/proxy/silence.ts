@@ -21,7 +21,7 @@ export interface Silence {
 
 /** Bounds how long a sandbox may be silent before its answer begins. Even a frozen sandbox accepts connections. */
 export const watchSilence = (
-  sandboxes: Sandboxes,
+  sandboxes: Pick<Sandboxes, "running">,
   sandbox: SandboxId,
   { owes, progress, onOver }: Silence,
 ): Disposable => {
@@ -32,7 +32,7 @@ export const watchSilence = (
     silentMs = owes() && now === before ? silentMs + LOOK_EVERY_MS : 0
     before = now
     if (silentMs === 0) return
-    const state = await sandboxes.stateOf(sandbox)
+    const state = await sandboxes.running.stateOf(sandbox)
     if (state === undefined || state === "exited") onOver(ended(sandbox))
     else if (state === "paused" && silentMs >= PAUSED_MS) onOver(paused(sandbox))
     else if (silentMs >= SILENT_MS) onOver(silent(sandbox))

@@ -4,7 +4,8 @@ import { createServer as createPlainServer } from "node:net"
 import { describe, expect, it } from "vitest"
 import { type WebSocket, WebSocketServer } from "ws"
 import { stopApi } from "../stop.ts"
-import { answering, INSIDE, saying, start, TOKEN } from "./testing/played-sandbox.ts"
+import { TOKEN } from "../testing/make-api.ts"
+import { answering, INSIDE, saying, start } from "./testing/played-sandbox.ts"
 
 describe("WebSockets to a sandbox", () => {
   /** A sandbox that sends the request's URL and token first, and then echoes. */

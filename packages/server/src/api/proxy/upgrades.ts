@@ -21,7 +21,7 @@ import { type Target, targetOf } from "./target.ts"
 export interface UpgradeOptions {
   readonly log: Logger
   readonly token: string
-  readonly provide: () => Promise<Sandboxes>
+  readonly provide: () => Promise<Pick<Sandboxes, "running" | "use">>
 }
 
 /** Passes WebSockets to sandboxes. They are closed when the server stops: open ones would hold up its end. */
@@ -56,7 +56,11 @@ export const passUpgrades = (
         throw new BerthError("route.unknown", "there is no such WebSocket of a sandbox")
       const signal = AbortSignal.any([gone.signal, stopping.signal])
       const sandboxes = await provide()
-      const begun = await sandboxes.use(target.sandbox, leaseRequestOf(target.feature), signal)
+      const begun = await sandboxes.use.begin(
+        target.sandbox,
+        leaseRequestOf(target.feature),
+        signal,
+      )
       use = begun
       const wanted = { path: target.path, key: handshake.key }
       const sandbox = await openSocket(sandboxes, begun, wanted, signal)

@@ -13,7 +13,10 @@ import type { OfWorkspace } from "./workspaces.ts"
 /**
  * The files of workspaces as archives, which are never held whole in memory. Each transfer ends when its client goes.
  */
-export const archiveRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const archiveRoutes = (
+  api: FastifyInstance,
+  provide: () => Promise<Pick<Sandboxes, "copies" | "views">>,
+): void => {
   api.register(async (scope) => {
     // Bodies are read as they come.
     scope.removeAllContentTypeParsers()
@@ -24,7 +27,7 @@ export const archiveRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
       await withoutDeadline(request, reply, async () => {
         const sandboxes = await provide()
         const signal = untilGone(reply.raw)
-        await send(reply.raw, (to) => sandboxes.exportTo(workspace, to, signal))
+        await send(reply.raw, (to) => sandboxes.copies.exportTo(workspace, to, signal))
       })
     })
     scope.put<OfWorkspace>(url, { config: { streams: true } }, async (request, reply) => {
@@ -33,9 +36,9 @@ export const archiveRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
         const sandboxes = await provide()
         const signal = untilGone(reply.raw)
         const { sandbox } = await receive(request.raw, (from) =>
-          sandboxes.importFrom(workspace, from, signal),
+          sandboxes.copies.importFrom(workspace, from, signal),
         )
-        const view = JSON.stringify(await sandboxes.get(sandbox, signal))
+        const view = JSON.stringify(await sandboxes.views.get(sandbox, signal))
         reply.raw.writeHead(201, { "content-type": "application/json; charset=utf-8" }).end(view)
       })
     })

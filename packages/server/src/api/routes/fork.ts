@@ -8,7 +8,10 @@ import { untilGone } from "../until-gone.ts"
 import type { OfSandbox } from "./sandboxes.ts"
 
 /** Forks a sandbox, without a deadline, and reports the progress. The fork is cancelled when its client goes. */
-export const forkRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const forkRoute = (
+  api: FastifyInstance,
+  provide: () => Promise<Pick<Sandboxes, "copies" | "views">>,
+): void => {
   api.post<OfSandbox>("/v1/sandboxes/:id/fork", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)
     const { to } = parseInput(request.body, ForkSandbox)
@@ -24,11 +27,11 @@ export const forkRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes
       of: 0,
     })
     try {
-      const { sandbox, frozenMs } = await sandboxes.fork(id, to, {
+      const { sandbox, frozenMs } = await sandboxes.copies.fork(id, to, {
         signal,
         onProgress: (progress) => lines.tell({ type: "progress", ...progress }),
       })
-      const view = await sandboxes.get(sandbox, signal)
+      const view = await sandboxes.views.get(sandbox, signal)
       lines.end({ type: "forked", sandbox: view, stoodStillMs: Math.round(frozenMs) })
     } catch (thrown) {
       const error = berthErrorOf(thrown, undefined)

@@ -12,7 +12,10 @@ interface OfHold {
 }
 
 /** The routes by which a person holds a sandbox. */
-export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const holdRoutes = (
+  api: FastifyInstance,
+  provide: () => Promise<Pick<Sandboxes, "requests">>,
+): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/holds",
     // A stopped sandbox boots first.
@@ -20,14 +23,14 @@ export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxe
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const hold = parseInput(request.body, HoldSandbox)
-      const lease = await (await provide()).hold(id, hold, untilGone(reply.raw))
+      const lease = await (await provide()).requests.hold(id, hold, untilGone(reply.raw))
       return await reply.code(201).header(SANDBOX_HEADER, lease.sandbox).send(lease)
     },
   )
 
   api.delete<OfHold>("/v1/sandboxes/:id/holds/:lease", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)
-    await (await provide()).release(id, leaseIdOf(request.params.lease))
+    await (await provide()).requests.release(id, leaseIdOf(request.params.lease))
     return await reply.code(204).send()
   })
 }

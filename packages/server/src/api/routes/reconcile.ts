@@ -7,7 +7,10 @@ import { parseInput } from "../parse.ts"
 const RECONCILE_DEADLINE_MS = 300_000
 
 /** Looks at all sandboxes now. */
-export const reconcileRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const reconcileRoute = (
+  api: FastifyInstance,
+  provide: () => Promise<Pick<Sandboxes, "reconcile">>,
+): void => {
   api.post(
     "/v1/reconcile",
     { handlerTimeout: RECONCILE_DEADLINE_MS },

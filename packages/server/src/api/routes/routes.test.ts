@@ -26,14 +26,15 @@ const open = () => {
     }
   const draining = new BerthError("workspace.draining", "app waits for somebody")
   const sandboxes = {
-    up: told("up", draining),
-    stop: told("stop"),
-    remove: told("remove"),
-    hold: told("hold", { id: LEASE }),
-    release: told("release"),
-    workspace: told("workspace", { slug: "app" }),
+    requests: {
+      stop: told("stop"),
+      remove: told("remove"),
+      hold: told("hold", { id: LEASE }),
+      release: told("release"),
+    },
+    workspaces: { up: told("up", draining), get: told("workspace", { slug: "app" }) },
+    views: { why: told("why", { decisions: [] }) },
     reconcile: told("reconcile", { sandboxes: [] }),
-    why: told("why", { decisions: [] }),
   } as unknown as Sandboxes
   const api = Fastify({ logger: false })
   api.setErrorHandler((thrown, _request, reply) => {
@@ -130,9 +131,12 @@ describe("a fork", () => {
   const PROGRESS = { stage: "copying", files: 5, of: 7 } as const
 
   /** The route's answer when sandboxes are forked by this function. */
-  const forked = async (fork: Sandboxes["fork"]) => {
+  const forked = async (fork: Sandboxes["copies"]["fork"]) => {
     const api = Fastify({ logger: false })
-    forkRoute(api, async () => ({ fork, get: async () => VIEW }) as unknown as Sandboxes)
+    forkRoute(
+      api,
+      async () => ({ copies: { fork }, views: { get: async () => VIEW } }) as unknown as Sandboxes,
+    )
     const { statusCode, headers, body } = await api.inject({
       method: "POST",
       url: at("/fork"),

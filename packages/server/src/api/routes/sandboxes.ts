@@ -32,20 +32,25 @@ const NameQuery = z.object({
 })
 
 /** The routes of sandboxes. If their backend is not open, the error that `provide` throws is the answer. */
-export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const sandboxRoutes = (
+  api: FastifyInstance,
+  provide: () => Promise<
+    Pick<Sandboxes, "names" | "requests" | "running" | "views" | "workspaces">
+  >,
+): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const { workspace, mode, replace, retry } = parseInput(request.body, CreateSandbox)
     const { wait } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
     const options = { mode, replace, retry, ...(wait !== undefined && { waitMs: wait }) }
-    const ensured = await sandboxes.up(workspace, options, signal)
-    return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
+    const ensured = await sandboxes.workspaces.up(workspace, options, signal)
+    return await created(reply, ensured, await sandboxes.views.get(ensured.sandbox, signal))
   })
 
   api.get("/v1/sandboxes", async (_request, reply) => {
     const sandboxes = await provide()
-    return { sandboxes: await sandboxes.list(untilGone(reply.raw)) }
+    return { sandboxes: await sandboxes.views.list(untilGone(reply.raw)) }
   })
 
   api.get<OfSandbox>("/v1/sandboxes/:id", async (request, reply): Promise<SandboxView> => {
@@ -53,8 +58,8 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     const { wait = 0 } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    if (wait > 0) await sandboxes.booted(id, AbortSignal.any([signal, timeoutSignal(wait)]))
-    const view = await sandboxes.get(id, signal)
+    if (wait > 0) await sandboxes.running.booted(id, AbortSignal.any([signal, timeoutSignal(wait)]))
+    const view = await sandboxes.views.get(id, signal)
     reply.header(SANDBOX_HEADER, view.identity.sandbox)
     return view
   })
@@ -64,12 +69,12 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     const sandboxes = await provide()
     const sandbox = await sandboxes.names.current(id)
     reply.header(SANDBOX_HEADER, sandbox)
-    return await sandboxes.trace(sandbox, untilGone(reply.raw))
+    return await sandboxes.views.trace(sandbox, untilGone(reply.raw))
   })
 
   api.get<OfSandbox>("/v1/sandboxes/:id/why", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)
-    const why = await (await provide()).why(id)
+    const why = await (await provide()).views.why(id)
     reply.header(SANDBOX_HEADER, why.sandbox)
     return why
   })
@@ -89,8 +94,8 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const sandboxes = await provide()
-      await sandboxes.recover(id)
-      return await sandboxes.get(id, untilGone(reply.raw))
+      await sandboxes.requests.recover(id)
+      return await sandboxes.views.get(id, untilGone(reply.raw))
     },
   )
 
@@ -100,8 +105,8 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const sandboxes = await provide()
-      await sandboxes.makeRoom(id)
-      return await sandboxes.get(id, untilGone(reply.raw))
+      await sandboxes.requests.makeRoom(id)
+      return await sandboxes.views.get(id, untilGone(reply.raw))
     },
   )
 
@@ -111,7 +116,7 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const options = parseInput(request.body ?? {}, StopSandbox)
-      const stopped = await (await provide()).stop(id, options)
+      const stopped = await (await provide()).requests.stop(id, options)
       return await reply.code(204).header(SANDBOX_HEADER, stopped).send()
     },
   )
@@ -122,7 +127,7 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const options = parseInput(request.query, RemoveQuery)
-      const removed = await (await provide()).remove(id, options)
+      const removed = await (await provide()).requests.remove(id, options)
       return await reply.code(204).header(SANDBOX_HEADER, removed).send()
     },
   )

@@ -8,15 +8,11 @@ import { newId } from "@berth/protocol/ids"
 import { MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS } from "@berth/protocol/session-limits"
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { StreamPage } from "../../events/pages.ts"
-import { createLogger } from "../../logging/logger.ts"
-import { Secrets } from "../../logging/secrets.ts"
 import type { Sessions } from "../../sessions/sessions.ts"
-import { DEFAULT_LIMITS, type Limits } from "../limits.ts"
-import { listen } from "../listen.ts"
-import { createApi } from "../server.ts"
+import type { Limits } from "../limits.ts"
 import { stopApi } from "../stop.ts"
+import { serveApi, TOKEN } from "../testing/make-api.ts"
 
-const TOKEN = "right-token-0123456789"
 const SESSION = newId.session()
 const PROMPT = newId.prompt()
 
@@ -42,31 +38,9 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
     transcript: told("transcript", { lastEvent: 0, turns: [] }),
     ...over,
   } as unknown as Sessions
-  const lines: string[] = []
-  const destination = { write: (line: string) => void lines.push(line) }
-  const secrets = new Secrets()
-  const log = await createLogger({ level: "info", pretty: false, secrets, destination })
-  const none = async () => {
-    throw new BerthError("backend.unavailable", "no sandboxes here")
-  }
-  const api = createApi({
-    log,
-    token: TOKEN,
-    sandboxes: none,
-    sessions: async () => sessions,
-    facts: {
-      version: "1.2.3",
-      pid: 1,
-      installationId: newId.installation(),
-      dataDir: "/data",
-      backend: "embedded",
-      startedAt: new Date(),
-      startedAtMs: 0,
-    },
-    limits: { ...DEFAULT_LIMITS, ...limits },
-  })
-  onTestFinished(() => stopApi(api, 0).then(() => {}))
-  const url = `${await listen(api, { host: "127.0.0.1", port: 0 })}/v1/sessions`
+  const served = await serveApi({ level: "info", sessions: async () => sessions, limits })
+  const { api, lines } = served
+  const url = `${served.url}/v1/sessions`
   const authorization = `Bearer ${TOKEN}`
   const call = async (method: string, path: string, body?: unknown, headers = {}) => {
     const json = body !== undefined && { "content-type": "application/json" }

@@ -10,16 +10,19 @@ export interface OfWorkspace {
 /** On a busy disk, the files of a large workspace are moved away in this time. */
 const REMOVE_DEADLINE_MS = 60_000
 
-export const workspaceRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+export const workspaceRoute = (
+  api: FastifyInstance,
+  provide: () => Promise<Pick<Sandboxes, "workspaces">>,
+): void => {
   api.get<OfWorkspace>("/v1/workspaces/:slug", async ({ params }): Promise<WorkspaceSpec> => {
     const workspace = workspaceOf(params.slug)
-    return await (await provide()).workspace(workspace)
+    return await (await provide()).workspaces.get(workspace)
   })
   api.delete<OfWorkspace>(
     "/v1/workspaces/:slug",
     { handlerTimeout: REMOVE_DEADLINE_MS },
     async ({ params }, reply) => {
-      await (await provide()).removeWorkspace(workspaceOf(params.slug))
+      await (await provide()).workspaces.remove(workspaceOf(params.slug))
       return await reply.code(204).send()
     },
   )

@@ -370,7 +370,7 @@ describe("decide, in any world", () => {
     )
   })
 
-  it("[R1.10] ends no unknown sandbox as long as something lives in it", () => {
+  it("[R1.10] ends no unknown sandbox as long as something is active in it", () => {
     fc.assert(
       fc.property(worlds, (world) => {
         if (world.known !== undefined || world.activity.kind !== "active") return

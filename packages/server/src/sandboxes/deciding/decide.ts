@@ -49,7 +49,7 @@ export interface World {
   readonly activity: KnownActivity
   /** The users of the sandbox, in words. */
   readonly users: readonly string[]
-  /** The holders of leases that yield: they give way to whatever somebody asks for. */
+  /** The holders of leases that yield: they give way to requests. */
   readonly keptFor: readonly string[]
   /** How long nobody has used the sandbox. */
   readonly idleMs: number
@@ -99,7 +99,7 @@ export interface Decision {
 
 /** The pause between two queries to a sandbox that does not answer. */
 const QUERY_AGAIN_MS = 5_000
-/** The same pause once a sandbox has been silent for `silentMs`: nobody waits for it any more, but it may come back. */
+/** The pause once a sandbox has been silent for `silentMs`: nobody waits for it any more, but it may come back. */
 const QUERY_SELDOM_MS = 60_000
 
 /** Decides the next action for a sandbox. Never removes one that is in use. */
@@ -132,10 +132,10 @@ const decideReturned = (world: World, { isPresumedDead }: Known): Decision | und
   const { state, activity } = world
   if (!isPresumedDead || (state !== "running" && state !== "paused")) return undefined
   if (state === "paused")
-    return { action: { kind: "resume" }, reason: "it was taken for dead, and is frozen" }
+    return { action: { kind: "resume" }, reason: "it was presumed dead, and is frozen" }
   const queried = query(world)
   if (queried !== undefined || activity.kind !== "active") return queried
-  return { action: { kind: "adopt" }, reason: `it was taken for dead, and has ${activity.what}` }
+  return { action: { kind: "adopt" }, reason: `it was presumed dead, and has ${activity.what}` }
 }
 
 const decideUnknown = (world: World): Decision => {
@@ -149,7 +149,7 @@ const decideUnknown = (world: World): Decision => {
   if (queried !== undefined) return queried
   if (activity.kind === "active")
     return { action: { kind: "adopt" }, reason: `it was not known, and has ${activity.what}` }
-  const why = activity.kind === "none" ? "nothing lives in it" : "it does not answer"
+  const why = activity.kind === "none" ? "nothing is active in it" : "it does not answer"
   return { action: { kind: "quarantine" }, reason: `it is not known, and ${why}` }
 }
 
@@ -179,9 +179,9 @@ const decideLive = (world: World, known: Known): Decision => {
   if (known.isBeingMade) return keep("it is being made or copied")
   if (state === undefined) return { action: { kind: "bury" }, reason: "its engine has lost it" }
   if (state === "created")
-    return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
+    return { action: { kind: "bury" }, reason: "its creation was not finished" }
   if (state === "exited") return { action: { kind: "bury" }, reason: "its processes have ended" }
-  // A halted sandbox is neither queried nor woken until there is room, whoever uses it.
+  // A halted sandbox is neither queried nor woken until there is room, also while it is used.
   if (world.halted !== undefined) return keep(world.halted)
   // A paused sandbox cannot answer, and nobody used it when it was paused.
   const queried = state === "running" ? query(world) : undefined

@@ -229,7 +229,7 @@ class EngineEffects implements Effects {
         { op: "sandbox.takeLeft", sandbox, err },
         "the last events of a sandbox cannot be read",
       )
-      const reason = "what the sandbox said last cannot be read"
+      const reason = "the last events of the sandbox cannot be read"
       await events.tell(sandbox, [{ type: "gap", reason }])
     }
   }

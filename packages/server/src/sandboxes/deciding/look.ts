@@ -25,7 +25,7 @@ export interface LookParts extends ActParts {
   readonly desiredHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
   /** Why the boot failed, for a sandbox in the phase `failed`. */
   readonly bootFailure: (row: SandboxRow) => Promise<string | undefined>
-  /** Whether somebody asked for the sandbox's successor, or described its workspace differently since it was made. */
+  /** Whether somebody asked for the sandbox's successor, or changed its workspace since it was made. */
   readonly isSuccessorAsked: (row: SandboxRow) => Promise<boolean>
 }
 
@@ -53,8 +53,8 @@ export const see = async (
   left?: Pick<Seen, "observed">,
 ): Promise<Seen> => {
   const { rows, leases, activities, clock, policy, canPause } = parts
-  // Asked before and after the reads: they may be from before the sandbox was made, and it may be complete when they
-  // end.
+  // Creation is checked before and after the reads: they may be from before the sandbox was made, and it may be
+  // complete when they end.
   const wasBeingMade = parts.isBeingMade(sandbox)
   const [row, observed, held] = await Promise.all([
     rows.get(sandbox),

@@ -48,9 +48,9 @@ const specOf = (slug: string, version: number): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
 
 const make = async (slug: string): Promise<SandboxId> => {
-  const { sandbox } = await sandboxes.up(specOf(slug, 1), { mode: "fresh" }, signal)
+  const { sandbox } = await sandboxes.workspaces.up(specOf(slug, 1), { mode: "fresh" }, signal)
   await expect
-    .poll(async () => (await sandboxes.get(sandbox, signal)).phase, { interval: 1 })
+    .poll(async () => (await sandboxes.views.get(sandbox, signal)).phase, { interval: 1 })
     .toBe("ready")
   return sandbox
 }
@@ -137,12 +137,12 @@ describe("reconcile", () => {
           : ["removed", undefined],
       )
     expect(new Set(backend.all.map(({ identity }) => identity.sandbox))).toEqual(stuck)
-    const [why] = (await sandboxes.why(stale[0] as SandboxId)).decisions
+    const [why] = (await sandboxes.views.why(stale[0] as SandboxId)).decisions
     expect(why).toMatchObject({ action: "remove failed", reason: "it cannot be removed" })
     // A further attempt that fails is not written again, so that the reason of the stop stays in sight.
-    const written = (await sandboxes.why(stale[0] as SandboxId)).decisions.length
+    const written = (await sandboxes.views.why(stale[0] as SandboxId)).decisions.length
     await sandboxes.reconcile({ dryRun: false })
-    expect((await sandboxes.why(stale[0] as SandboxId)).decisions).toHaveLength(written)
+    expect((await sandboxes.views.why(stale[0] as SandboxId)).decisions).toHaveLength(written)
 
     stuck.clear()
     expect([...(await outcomes()).values()]).toEqual(["removed", "removed"])
@@ -161,7 +161,7 @@ describe("reconcile", () => {
     const reconciling = sandboxes.reconcile({ dryRun: false })
     await began.promise
     // The hold has the sandbox looked at again.
-    await sandboxes.hold(sandbox, { holder: "somebody" }, signal)
+    await sandboxes.requests.hold(sandbox, { holder: "somebody" }, signal)
     gate.reject(inUse)
     expect((await reconciling).sandboxes).toMatchObject([
       { sandbox, workspace: "one", phase: "ready", state: "running", outcome: "kept" },
@@ -211,7 +211,7 @@ describe("reconcile", () => {
 
   it("[R1.6] keeps a stale sandbox in use, and names the use", async () => {
     const [stale, current] = [await make("stale"), await make("current")]
-    await sandboxes.hold(stale, { holder: "maria" }, signal)
+    await sandboxes.requests.hold(stale, { holder: "maria" }, signal)
     await change("stale")
     const { sandboxes: all } = await sandboxes.reconcile({ dryRun: false })
     expect(new Map(all.map((each) => [each.sandbox, each]))).toEqual(
@@ -265,13 +265,13 @@ describe("reconcile", () => {
     })
     sandboxes = await start()
     await sandboxes.adopt(signal)
-    expect((await sandboxes.list(signal)).map(({ phase }) => phase)).toEqual(["ready"])
+    expect((await sandboxes.views.list(signal)).map(({ phase }) => phase)).toEqual(["ready"])
     expect(backend.stateOf(stale)).toBe("running")
     answers.resolve()
     await expect.poll(() => backend.stateOf(stale)).toBe(undefined)
   })
 
-  it("[R1.10] leaves an unknown sandbox running while something lives in it", async () => {
+  it("[R1.10] leaves an unknown sandbox running while something is active in it", async () => {
     const leases = await openLeases({
       db: store.db,
       clock: new FakeClock(),

@@ -80,7 +80,7 @@ const unseen = (sandbox: SandboxId): Omit<ReconciledSandbox, "outcome"> => ({
   phase: null,
   state: null,
   action: "keep",
-  reason: "what there is to know of it cannot be read",
+  reason: "its state cannot be read",
 })
 
 const shown = (

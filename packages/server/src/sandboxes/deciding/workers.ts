@@ -25,7 +25,7 @@ export interface Workers {
   wakeIn(sandbox: SandboxId, ms: number): void
   /** Looks now, and resolves when there is nothing more to do for the moment, or that failed. */
   settle(sandbox: SandboxId): Promise<Settled>
-  /** Begins no more looks, and waits for those that run. */
+  /** Begins no more looks, and waits for the running ones. */
   close(): Promise<void>
 }
 
@@ -177,6 +177,6 @@ const closed = (): Looked =>
   notRead(new BerthError("server.stopping", "the server is stopping: nothing is begun any more"))
 
 const notRead = (failure: unknown): Looked => ({
-  decision: { action: { kind: "keep" }, reason: "what there is to know of it cannot be read" },
+  decision: { action: { kind: "keep" }, reason: "its state cannot be read" },
   failure,
 })

@@ -38,10 +38,10 @@ export interface GuardParts {
     what: Short,
     signal: AbortSignal,
   ) => Promise<Usage>
-  /** Looks at a sandbox, and does what there is to do about it. */
+  /** Has the sandbox's worker look at it. */
   readonly wake: (sandbox: SandboxId) => void
   readonly isThere: (sandbox: SandboxId) => Promise<boolean>
-  /** Tells those who use a sandbox. */
+  /** Tells the users of a sandbox. */
   readonly tell: (sandbox: SandboxId, message: string) => Promise<void>
   readonly log: Logger
   readonly read?: (dataDir: string) => Promise<Disk>

@@ -26,7 +26,7 @@ export const openFilesLeft = ({ files, backend, rows, workspaces }: FilesLeftPar
     if ((await workspaces.slugs()).includes(workspace)) return false
     return (await rows.ofWorkspace(workspace)).length === 0
   },
-  /** Refuses a name that has files or a sandbox, whoever owns them. */
+  /** Refuses a name that has files or a sandbox of any owner. */
   assertUnused: async (workspace: Slug): Promise<void> => {
     const [hasFiles, known, there] = await Promise.all([
       files.has(workspace),

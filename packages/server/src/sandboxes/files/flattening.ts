@@ -12,7 +12,7 @@ export interface FlatteningParts {
 
 /** Flattens deep stacks in the background, one after another, whether sandboxes have them or not. */
 export interface Flattening {
-  /** Flattens a deep stack as soon as those before it are done. */
+  /** Flattens a deep stack as soon as the stacks before it are done. */
   deep(key: StackKey): void
   /** A stack was put on its single layer: the layers that it stood on are removed, unless others stand on them. */
   rebased(): void

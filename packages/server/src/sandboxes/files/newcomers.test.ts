@@ -40,8 +40,8 @@ const forgetAll = async (): Promise<void> => {
 
 /** Leaves the files of a workspace that the store does not know any more. */
 const leaveFiles = async (): Promise<void> => {
-  const { sandbox } = await sandboxes.up(spec, { mode: "fresh" }, signal)
-  await sandboxes.stop(sandbox, { force: true })
+  const { sandbox } = await sandboxes.workspaces.up(spec, { mode: "fresh" }, signal)
+  await sandboxes.requests.stop(sandbox, { force: true })
   await forgetAll()
 }
 
@@ -59,22 +59,24 @@ it("refuses an import and a fork to the name of files that no workspace owns, an
   await leaveFiles()
   const refused = { code: "workspace.files_left" }
   await expect(
-    sandboxes.importFrom(app, archive(new Error("a bad archive")), signal),
+    sandboxes.copies.importFrom(app, archive(new Error("a bad archive")), signal),
   ).rejects.toMatchObject(refused)
   const origin = WorkspaceSpec.parse({ slug: "origin" })
-  const { sandbox } = await sandboxes.up(origin, { mode: "fresh" }, signal)
+  const { sandbox } = await sandboxes.workspaces.up(origin, { mode: "fresh" }, signal)
   await expect(
-    sandboxes.fork(sandbox, app, { signal, onProgress: () => {} }),
+    sandboxes.copies.fork(sandbox, app, { signal, onProgress: () => {} }),
   ).rejects.toMatchObject(refused)
   expect(await slugs()).toEqual(["origin"])
   // The files are still there.
-  await expect(sandboxes.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject(refused)
+  await expect(sandboxes.workspaces.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject(
+    refused,
+  )
 })
 
 it("refuses an import to the name of a sandbox that no workspace owns", async () => {
   const identity = { sandbox: newId.sandbox(), installation: newId.installation() }
   backend.plant({ ...identity, workspace: app, configHash: OLD_CONFIG }, "exited")
-  await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
+  await expect(sandboxes.copies.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
     code: "workspace.files_left",
   })
   expect(await slugs()).toEqual([])
@@ -82,19 +84,19 @@ it("refuses an import to the name of a sandbox that no workspace owns", async ()
 
 it("gives a new workspace no files of an earlier one of its name, unless these are replaced", async () => {
   await leaveFiles()
-  await expect(sandboxes.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject({
+  await expect(sandboxes.workspaces.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject({
     code: "workspace.files_left",
   })
   expect(await slugs()).toEqual([])
-  await sandboxes.up(spec, { mode: "fresh", replace: true }, signal)
+  await sandboxes.workspaces.up(spec, { mode: "fresh", replace: true }, signal)
   expect(await slugs()).toEqual([app])
 })
 
 it("leaves the name of a failed import free", async () => {
   const bad = archive("x", new Error("a bad archive"))
-  await expect(sandboxes.importFrom(app, bad, signal)).rejects.toThrow("a bad archive")
+  await expect(sandboxes.copies.importFrom(app, bad, signal)).rejects.toThrow("a bad archive")
   expect(await slugs()).toEqual([])
-  expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
+  expect(await sandboxes.copies.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
 })
 
 it("refuses a second import of a name while the first is under way", async () => {
@@ -103,9 +105,9 @@ it("refuses a second import of a name while the first is under way", async () =>
     await upload.promise
     yield Buffer.from("x")
   })()
-  const first = sandboxes.importFrom(app, slow, signal)
+  const first = sandboxes.copies.importFrom(app, slow, signal)
   await expect.poll(slugs).toEqual([app])
-  await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
+  await expect(sandboxes.copies.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
     code: "workspace.exists",
   })
   upload.resolve()
@@ -118,10 +120,10 @@ it("leaves no workspace of an import that is cancelled before its sandbox is beg
     cancelling.abort()
     cancelling.signal.throwIfAborted()
   }
-  await expect(sandboxes.importFrom(app, archive("x"), cancelling.signal)).rejects.toThrow()
+  await expect(sandboxes.copies.importFrom(app, archive("x"), cancelling.signal)).rejects.toThrow()
   expect(await slugs()).toEqual([])
   prepare = async () => {}
-  expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
+  expect(await sandboxes.copies.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
 })
 
 it.each(["create", "start"])(
@@ -130,21 +132,23 @@ it.each(["create", "start"])(
     beforeCall = (call) => {
       if (call === failing) throw new BerthError("backend.disk_full", "the engine's disk is full")
     }
-    await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
+    await expect(sandboxes.copies.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
       code: "backend.disk_full",
     })
     expect(await slugs()).toEqual([])
     expect(backend.all).toEqual([])
     beforeCall = () => {}
-    expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
+    expect(await sandboxes.copies.importFrom(app, archive("x"), signal)).toMatchObject({
+      made: true,
+    })
   },
 )
 
 it("removes a workspace without a sandbox by its name, and refuses that for one with a sandbox", async () => {
-  await sandboxes.describe(spec, {}, signal)
-  await sandboxes.removeWorkspace(app)
+  await sandboxes.workspaces.save(spec, {}, signal)
+  await sandboxes.workspaces.remove(app)
   expect(await slugs()).toEqual([])
-  await expect(sandboxes.removeWorkspace(app)).rejects.toMatchObject({ code: "not_found" })
-  await sandboxes.up(spec, { mode: "fresh" }, signal)
-  await expect(sandboxes.removeWorkspace(app)).rejects.toMatchObject({ code: "sandbox.in_use" })
+  await expect(sandboxes.workspaces.remove(app)).rejects.toMatchObject({ code: "not_found" })
+  await sandboxes.workspaces.up(spec, { mode: "fresh" }, signal)
+  await expect(sandboxes.workspaces.remove(app)).rejects.toMatchObject({ code: "sandbox.in_use" })
 })

@@ -23,7 +23,7 @@ export interface Bridges {
   left(shared: SharedDirectory, after: number): AsyncIterable<readonly Event[]>
   trace(shared: SharedDirectory, signal: AbortSignal): Promise<BootTrace>
   /**
-   * Asks what lives in the sandbox. With `change`, the answer waits until the version is not `after`, for `waitMs` at
+   * Queries the activity of the sandbox. With `change`, the answer waits until the version is not `after`, for `waitMs` at
    * most.
    */
   activity(

@@ -68,11 +68,15 @@ const specOf = (version: number): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug: APP, environment: { VERSION: String(version) } })
 
 const up = (version: number, waitMs?: number) =>
-  sandboxes.up(specOf(version), { mode: "fresh", ...(waitMs !== undefined && { waitMs }) }, signal)
+  sandboxes.workspaces.up(
+    specOf(version),
+    { mode: "fresh", ...(waitMs !== undefined && { waitMs }) },
+    signal,
+  )
 
 const use = async (sandbox: SandboxId): Promise<unknown> => {
   try {
-    const one = await sandboxes.use(
+    const one = await sandboxes.use.begin(
       sandbox,
       { kind: "exec", source: "call", holder: "a test" },
       signal,
@@ -106,24 +110,24 @@ describe("the current sandbox of a workspace", () => {
   it("tells the progress of its toolbox to those who ask again, and lets all others wait for it", async () => {
     await up(1, 20)
     await up(1)
-    const { sandbox, end } = await sandboxes.useOf(APP, prompt, signal)
+    const { sandbox, end } = await sandboxes.use.useOf(APP, prompt, signal)
     await end()
-    await sandboxes.stop(sandbox, { force: false })
+    await sandboxes.requests.stop(sandbox, { force: false })
     await sandboxes.names.named(APP, { quarantined: false, start: true }, signal)
     expect(told.filter((isTold) => isTold !== undefined)).toEqual([true, false, true, false])
   })
 
   it("[R1.6] is waited for while the stale one is in use, and the error names that use", async () => {
     const { sandbox: old } = await up(1)
-    const { id } = await sandboxes.hold(old, { holder: "maria" }, signal)
+    const { id } = await sandboxes.requests.hold(old, { holder: "maria" }, signal)
     const refusal = await up(2, 20).catch((each) => each)
     expect(refusal).toMatchObject({
       code: "workspace.draining",
       details: { workspace: APP, sandbox: old, users: [expect.stringContaining("hold of maria")] },
     })
-    expect((await sandboxes.get(old, signal)).phase).toBe("draining")
+    expect((await sandboxes.views.get(old, signal)).phase).toBe("draining")
     const waiting = up(2)
-    await sandboxes.release(old, id)
+    await sandboxes.requests.release(old, id)
     const { sandbox } = await waiting
     expect(sandbox).not.toBe(old)
     expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
@@ -131,11 +135,11 @@ describe("the current sandbox of a workspace", () => {
 
   it("[R1.6] can be given up by a caller that waits for it", async () => {
     const { sandbox: old } = await up(1)
-    await sandboxes.hold(old, { holder: "maria" }, signal)
+    await sandboxes.requests.hold(old, { holder: "maria" }, signal)
     const patience = new AbortController()
-    const waiting = sandboxes.up(specOf(2), { mode: "fresh" }, patience.signal)
+    const waiting = sandboxes.workspaces.up(specOf(2), { mode: "fresh" }, patience.signal)
     await expect
-      .poll(async () => (await sandboxes.get(old, signal)).phase, { interval: 5 })
+      .poll(async () => (await sandboxes.views.get(old, signal)).phase, { interval: 5 })
       .toBe("draining")
     patience.abort()
     const refusal = await waiting.catch((each) => each)
@@ -157,17 +161,17 @@ describe("the current sandbox of a workspace", () => {
 
   it("is the draining one again when its workspace is as it was, also for a caller that waits", async () => {
     const { sandbox } = await up(1)
-    await sandboxes.hold(sandbox, { holder: "maria" }, signal)
+    await sandboxes.requests.hold(sandbox, { holder: "maria" }, signal)
     const waiting = up(2)
     await expect
-      .poll(async () => (await sandboxes.get(sandbox, signal)).phase, { interval: 5 })
+      .poll(async () => (await sandboxes.views.get(sandbox, signal)).phase, { interval: 5 })
       .toBe("draining")
     expect(await up(1)).toEqual({ sandbox, made: false })
     expect(await waiting).toEqual({ sandbox, made: false })
-    expect((await sandboxes.get(sandbox, signal)).phase).toBe("ready")
+    expect((await sandboxes.views.get(sandbox, signal)).phase).toBe("ready")
   })
 
-  it("[R1.6] is not replaced while it is stale and has not said what lives in it", async () => {
+  it("[R1.6] is not replaced while it is stale and has not told its activity", async () => {
     const { sandbox: old } = await up(1)
     await sandboxes.close()
     const inside = new Inside()
@@ -184,18 +188,18 @@ describe("the current sandbox of a workspace", () => {
     await expect(up(2, 20)).rejects.toMatchObject({ code: "workspace.draining" })
     expect(inside.asked).toBeGreaterThan(0)
     expect(backend.stateOf(old)).toBe("running")
-    expect((await sandboxes.get(old, signal)).phase).toBe("ready")
+    expect((await sandboxes.views.get(old, signal)).phase).toBe("ready")
   })
 
   it.each(["a change of its workspace", "a request after an upgrade of Berth"])(
     "[R1.7] is made within 5 s by %s, though a session keeps the stale one",
     async (what) => {
       const { sandbox: old } = await up(1)
-      await sandboxes.resume(old, thinkingLease(newId.session(), 60_000))
+      await sandboxes.use.resume(old, thinkingLease(newId.session(), 60_000))
       const isChange = what.startsWith("a change")
       if (!isChange) {
         await outdate(old)
-        const used = sandboxes.useOf(APP, prompt, AbortSignal.timeout(2_000))
+        const used = sandboxes.use.useOf(APP, prompt, AbortSignal.timeout(2_000))
         await expect(used).rejects.toMatchObject({ code: "workspace.draining" })
       }
       const { sandbox } = await up(isChange ? 2 : 1, 5_000)
@@ -215,8 +219,8 @@ describe("the current sandbox of a workspace", () => {
 
     it("is given up after three boots, and the error says why", async () => {
       const sandbox = await giveUp()
-      const thrown = await sandboxes
-        .use(sandbox, { kind: "exec", source: "call", holder: "a test" }, signal)
+      const thrown = await sandboxes.use
+        .begin(sandbox, { kind: "exec", source: "call", holder: "a test" }, signal)
         .catch((each) => each)
       expect(thrown.message).toMatch(/the last 3 boots of app failed: .*the setup hook failed/)
       expect(boots).toBe(MAX_FAILED_BOOTS)

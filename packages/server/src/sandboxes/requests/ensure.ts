@@ -46,9 +46,9 @@ export interface EnsureParts {
   readonly admit: () => Promise<void>
   /** Makes the sandbox of this row. */
   readonly make: (row: NewRow, signal: AbortSignal) => Promise<void>
-  /** Has the sandbox looked at. */
+  /** Has the sandbox's worker look at it. */
   readonly wake: (sandbox: SandboxId) => void
-  /** The same, and resolves when that is done: a dead sandbox is not current any more then. */
+  /** Like `wake`, and resolves when the worker is done: a dead sandbox is not current any more then. */
   readonly settle: (sandbox: SandboxId) => Promise<unknown>
 }
 

@@ -9,7 +9,7 @@ export interface ReplaceParts {
   readonly signal: AbortSignal
 }
 
-/** Makes the successor of a drained sandbox, so that those who used the workspace find it there. */
+/** Makes the successor of a drained sandbox, so that the workspace's users find it there. */
 export const openReplace =
   ({ ensure, log, signal }: ReplaceParts) =>
   async ({ workspace }: Pick<SandboxRow, "workspace">): Promise<void> => {

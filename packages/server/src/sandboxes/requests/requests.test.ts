@@ -16,7 +16,7 @@ it("forgets a removed workspace, though a caller waits for its next sandbox", as
   let waiting: Promise<unknown> | undefined
   const backend = new MemoryBackend((call) => {
     if (call === "stop")
-      waiting ??= sandboxes.useOf(
+      waiting ??= sandboxes.use.useOf(
         app,
         { kind: "prompt", source: "call", holder: "the next prompt" },
         signal,
@@ -31,12 +31,12 @@ it("forgets a removed workspace, though a caller waits for its next sandbox", as
   })
   try {
     const spec = WorkspaceSpec.parse({ slug: app })
-    const { sandbox } = await sandboxes.up(spec, { mode: "fresh" }, signal)
-    await sandboxes.useOf(app, { kind: "prompt", source: "call", holder: "a prompt" }, signal)
-    await sandboxes.remove(sandbox, { force: true })
+    const { sandbox } = await sandboxes.workspaces.up(spec, { mode: "fresh" }, signal)
+    await sandboxes.use.useOf(app, { kind: "prompt", source: "call", holder: "a prompt" }, signal)
+    await sandboxes.requests.remove(sandbox, { force: true })
     await expect(waiting).rejects.toMatchObject({ code: "not_found" })
-    await expect(sandboxes.workspace(app)).rejects.toMatchObject({ code: "not_found" })
-    expect(await sandboxes.list(signal)).toEqual([])
+    await expect(sandboxes.workspaces.get(app)).rejects.toMatchObject({ code: "not_found" })
+    expect(await sandboxes.views.list(signal)).toEqual([])
   } finally {
     await sandboxes.close()
   }
@@ -51,8 +51,12 @@ it("stops a stale sandbox that a session keeps when a person asks, and makes no 
   })
   onTestFinished(() => sandboxes.close())
   const slug = Slug.parse("kept")
-  const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
-  await sandboxes.resume(sandbox, thinkingLease(newId.session(), 60_000))
+  const { sandbox } = await sandboxes.workspaces.up(
+    WorkspaceSpec.parse({ slug }),
+    { mode: "fresh" },
+    signal,
+  )
+  await sandboxes.use.resume(sandbox, thinkingLease(newId.session(), 60_000))
   // Berth has been upgraded since. The workspace has not changed.
   await store.db
     .updateTable("sandboxes")
@@ -60,8 +64,8 @@ it("stops a stale sandbox that a session keeps when a person asks, and makes no 
     .where("id", "=", sandbox)
     .execute()
   await sandboxes.reconcile({ dryRun: false })
-  expect(await sandboxes.get(sandbox, signal)).toMatchObject({ phase: "draining" })
-  await sandboxes.stop(sandbox, { force: false })
+  expect(await sandboxes.views.get(sandbox, signal)).toMatchObject({ phase: "draining" })
+  await sandboxes.requests.stop(sandbox, { force: false })
   const stopped = store.db.selectFrom("sandboxes").selectAll().where("workspace", "=", slug)
   expect(await stopped.execute()).toMatchObject([
     { id: sandbox, phase: "gone", stop_cause: "person", stop_reason: "a person stopped it" },
@@ -79,16 +83,16 @@ it("refuses an agent that nothing holds to its permissions, and does not store i
   const slug = Slug.parse("unheld")
   const agent = { kind: "acp", command: ["some-agent", "acp"], permissions: "deny" } as const
   await expect(
-    sandboxes.up(WorkspaceSpec.parse({ slug, agent }), { mode: "fresh" }, signal),
+    sandboxes.workspaces.up(WorkspaceSpec.parse({ slug, agent }), { mode: "fresh" }, signal),
   ).rejects.toMatchObject({
     code: "agent.unheld",
     message:
       "some-agent acp decides itself what it asks for, so nothing holds it to --permissions deny",
   })
-  await expect(sandboxes.workspace(slug)).rejects.toMatchObject({ code: "not_found" })
+  await expect(sandboxes.workspaces.get(slug)).rejects.toMatchObject({ code: "not_found" })
   for (const held of [
     { ...agent, mode: "careful" },
     { ...agent, permissions: "allow" },
   ])
-    await sandboxes.describe(WorkspaceSpec.parse({ slug, agent: held }), {}, signal)
+    await sandboxes.workspaces.save(WorkspaceSpec.parse({ slug, agent: held }), {}, signal)
 })

@@ -65,7 +65,7 @@ export interface Requests {
    * short.
    */
   removeWorkspace(workspace: Slug): Promise<void>
-  /** Removes the workspace of that name, and describes this one in its place. Refused while somebody uses it. */
+  /** Removes the workspace of that name, and saves this one in its place. Refused while somebody uses it. */
   replaceWorkspace(spec: WorkspaceSpec): Promise<void>
 }
 
@@ -169,7 +169,7 @@ class PeoplesRequests implements Requests {
   }
 
   /**
-   * Makes an unknown sandbox known as quarantined, by a person's word: it has not said whether anything lives in it.
+   * Makes an unknown sandbox known as quarantined, by a person's word: it has not told its activity.
    */
   async #takeOver(sandbox: SandboxId): Promise<SandboxRow | undefined> {
     const { rows, backend } = this.#parts
@@ -183,7 +183,7 @@ class PeoplesRequests implements Requests {
 
   async #end(sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> {
     const row = await this.#find(sandbox, force)
-    // After a restart the sandbox may not have been asked yet what lives in it.
+    // After a restart the sandbox may not have told its activity yet.
     if (!force) await this.#parts.workers.settle(sandbox)
     await this.#beginStop(sandbox, reason, force)
     await this.#settle(sandbox)
@@ -255,7 +255,7 @@ const nothingKnown = (sandbox: SandboxId): BerthError =>
   })
 
 const unanswered = (sandbox: SandboxId): BerthError =>
-  new BerthError("sandbox.in_use", `${sandbox} has not said yet whether anything lives in it`, {
+  new BerthError("sandbox.in_use", `${sandbox} has not told its activity yet`, {
     details: { sandbox },
   })
 

@@ -1,7 +1,7 @@
 import type { SessionId } from "@berth/protocol/ids"
 import type { LeaseRequest } from "./use.ts"
 
-/** How long a restarted server keeps sandboxes for those who watched. */
+/** A restarted server keeps sandboxes for their watchers for this long. */
 const WATCHED_MS = 30_000
 
 /**

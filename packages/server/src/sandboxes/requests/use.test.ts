@@ -33,8 +33,8 @@ const open = async (
   })
   onTestFinished(() => sandboxes.close())
   await sandboxes.adopt(signal)
-  await sandboxes.describe(WorkspaceSpec.parse({ slug }), {}, signal)
-  return { backend, sandboxes, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
+  await sandboxes.workspaces.save(WorkspaceSpec.parse({ slug }), {}, signal)
+  return { backend, sandboxes, use: () => sandboxes.use.useOf(Slug.parse(slug), claim, signal) }
 }
 
 it("[R3.4] lets a boot that was cut short from outside be tried again, and uses the next sandbox", async () => {
@@ -63,19 +63,21 @@ it("does not begin an ended use again by a late renewal", async () => {
   const { sandboxes, use } = await open("late", async () => {})
   const { sandbox, end } = await use()
   await end()
-  const watched = await sandboxes.resume(sandbox, watchedLease(newId.session()))
+  const watched = await sandboxes.use.resume(sandbox, watchedLease(newId.session()))
   await watched.end()
   watched.renew()
   // Written after anything that the renewal could have begun.
-  const next = await sandboxes.hold(sandbox, { holder: "a person" }, signal)
-  expect((await sandboxes.get(sandbox, signal)).leases).toEqual([next])
+  const next = await sandboxes.requests.hold(sandbox, { holder: "a person" }, signal)
+  expect((await sandboxes.views.get(sandbox, signal)).leases).toEqual([next])
 })
 
 it("[R3.4] refuses a sandbox that ended without an event to a prompt that would go on in it", async () => {
   const { backend, sandboxes, use } = await open("unheard", async () => {})
   const { sandbox } = await use()
   backend.exit(sandbox)
-  await expect(sandboxes.useOnly(sandbox, claim)).rejects.toMatchObject({ code: "sandbox.ended" })
+  await expect(sandboxes.use.useOnly(sandbox, claim)).rejects.toMatchObject({
+    code: "sandbox.ended",
+  })
 })
 
 it("[R3.3] asks a sandbox what runs in it as soon as it is reached again", async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
-import type { Lease } from "@berth/protocol/lease"
+import type { Lease, LeaseSource } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../../backends/backend.ts"
 import type { Workers } from "../deciding/workers.ts"
@@ -40,10 +40,10 @@ export type LeaseRequest = Omit<NewLease, "sandbox">
 /** The ways to use a sandbox. */
 export interface SandboxUse {
   /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
-  use(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
+  begin(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Use>
   /**
-   * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
-   * with the sandbox whose boot is waited for.
+   * Like `begin`, for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is
+   * called with the sandbox whose boot is awaited.
    */
   useOf(
     workspace: Slug,
@@ -51,12 +51,19 @@ export interface SandboxUse {
     signal: AbortSignal,
     onBooting?: (sandbox: SandboxId) => void,
   ): Promise<Use>
-  /** The same for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
+  /** Like `begin`, for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
   useOnly(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
   /** Takes the lease alone, on the sandbox or its successor: the holder calls nothing in it. */
   lease(sandbox: SandboxId, request: LeaseRequest, signal: AbortSignal): Promise<Leased>
   /** Resumes a use that outlived a server. Fails where that sandbox is not to be used any more. */
   resume(sandbox: SandboxId, request: LeaseRequest): Promise<Use>
+  /** The sandbox that has a lease of these sources for a subject: the latest one. */
+  usedFor(sources: readonly LeaseSource[], subject: string): Promise<SandboxId | undefined>
+  /** Ends the leases of these sources whose subject is over. */
+  endUses(
+    sources: readonly LeaseSource[],
+    isOver: (subject: string | null) => boolean,
+  ): Promise<void>
 }
 
 export interface UseParts {
@@ -86,7 +93,7 @@ const DIAL_PAUSE_MS = 20
 export const openSandboxUse = (parts: UseParts): SandboxUse => {
   const { leases, workers, ensure } = parts
   return {
-    use: async (sandbox, request, signal) => {
+    begin: async (sandbox, request, signal) => {
       // The connection is made while the lease is being written: one less thing to wait for before every command.
       const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
       try {
@@ -138,6 +145,13 @@ export const openSandboxUse = (parts: UseParts): SandboxUse => {
         isFound: found !== undefined,
       })
     },
+
+    usedFor: async (sources, subject) => (await leases.by(sources, subject)).at(-1)?.sandbox,
+
+    endUses: async (sources, isOver) => {
+      for (const { id, subject } of await leases.by(sources))
+        if (isOver(subject)) await leases.release(id)
+    },
   }
 }
 
@@ -166,7 +180,7 @@ const begin = async (parts: UseParts, start: UseStart): Promise<Use> => {
   }
 }
 
-/** A use by one lease, which is taken again where it has run out. */
+/** A use by one lease, which is taken again where it has run out. Its methods may be passed on without it. */
 class LeasedUse implements Use {
   readonly sandbox: SandboxId
   readonly #parts: UseParts
@@ -184,11 +198,10 @@ class LeasedUse implements Use {
     this.#lease = taken.lease
   }
 
-  async dial(until: AbortSignal): Promise<Dialed> {
-    return (await this.#ahead?.take()) ?? (await dial(this.#parts, this.sandbox, until))
-  }
+  readonly dial = async (until: AbortSignal): Promise<Dialed> =>
+    (await this.#ahead?.take()) ?? (await dial(this.#parts, this.sandbox, until))
 
-  renew(): void {
+  readonly renew = (): void => {
     if (this.#isOver || this.#request.ttlMs === undefined) return
     if (this.#parts.leases.renew(this.#lease)) return
     // Refused where the sandbox has been given up meanwhile: the connection ends with it.
@@ -199,11 +212,9 @@ class LeasedUse implements Use {
       })
   }
 
-  leave(): Promise<void> {
-    return this.#parts.activities.refresh(this.sandbox)
-  }
+  readonly leave = (): Promise<void> => this.#parts.activities.refresh(this.sandbox)
 
-  async end(): Promise<void> {
+  readonly end = async (): Promise<void> => {
     this.#isOver = true
     this.#ahead?.drop()
     await this.#renewing
@@ -259,7 +270,7 @@ const refuseFailed = async ({ rows, workspaces }: UseParts, sandbox: SandboxId):
   if (row !== undefined && failed?.hash === row.configHash) throw bootFailed(row, failed.why)
 }
 
-/** The successor of a sandbox that is not there to be used. */
+/** The successor of a sandbox that cannot be used. */
 const successor = async (
   { rows, workspaces, workers, ensure, booted, bootOf }: UseParts,
   sandbox: SandboxId,

@@ -10,7 +10,7 @@ export class Departures {
     this.#rows = rows
   }
 
-  /** Wakes those who wait for a sandbox that the store now has as gone. */
+  /** Wakes the callers that wait for a sandbox which the store now has as gone. */
   tell(sandbox: SandboxId): void {
     for (const resolve of this.#waiting.get(sandbox) ?? []) resolve()
     this.#waiting.delete(sandbox)

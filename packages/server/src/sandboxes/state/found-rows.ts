@@ -8,11 +8,11 @@ import type { SandboxRow } from "./sandbox-row.ts"
 /** The queries for rows of sandboxes. */
 export interface FoundRows {
   get(sandbox: SandboxId): Promise<SandboxRow | undefined>
-  /** Every sandbox but those that are gone. */
+  /** Every sandbox that is not gone. */
   list(): Promise<SandboxRow[]>
-  /** Every sandbox but those that are gone, and the last one of each workspace that has no other. */
+  /** Every sandbox that is not gone, and the last one of each workspace that has no other. */
   listShown(): Promise<SandboxRow[]>
-  /** The workspace's sandboxes but those that are gone or quarantined; oldest first. */
+  /** The workspace's sandboxes that are neither gone nor quarantined; oldest first. */
   ofWorkspace(workspace: Slug): Promise<SandboxRow[]>
   goneOf(workspace: Slug): Promise<SandboxId[]>
   /**
@@ -24,7 +24,7 @@ export interface FoundRows {
   named(name: string): Promise<SandboxRow[]>
 }
 
-/** Condition on `sandboxes AS shown`: those that are not gone, and the last one of each workspace that has no other. */
+/** Condition on `sandboxes AS shown`: they are not gone, or are the last one of a workspace that has no other. */
 export const IS_SHOWN = sql`
   phase <> 'gone'
   OR detached = 0

@@ -40,7 +40,7 @@ export const openRecords = (root: string): Records => ({
     try {
       return SandboxRecord.parse(JSON.parse(text))
     } catch (cause) {
-      const message = `what was noted of ${sandbox} cannot be read`
+      const message = `the record of ${sandbox} cannot be read`
       throw new BerthError("backend.state_damaged", message, { details: { path }, cause })
     }
   },

@@ -123,17 +123,17 @@ export const play = async (
       },
     }),
   })
-  const { sandbox } = await sandboxes.up(specOf(slug, 1), { mode: "fresh" }, signal)
-  await sandboxes.booted(sandbox, signal)
+  const { sandbox } = await sandboxes.workspaces.up(specOf(slug, 1), { mode: "fresh" }, signal)
+  await sandboxes.running.booted(sandbox, signal)
   const last = { sandbox }
   const presence = openPresence({
     rows: { get: async () => OPEN, lastSandbox: async () => last.sandbox },
-    sandboxes,
+    sandboxes: { ...sandboxes.use, ...sandboxes.running },
     sessionKeepMs: SESSION_KEEP_MS,
     log,
   })
   // A first use ends here: from then on the sandbox is idle.
-  await (await sandboxes.use(sandbox, leaseRequestOf("commands"), signal)).end()
+  await (await sandboxes.use.begin(sandbox, leaseRequestOf("commands"), signal)).end()
   clock.pass(idleMs)
   await turn()
 
@@ -244,12 +244,12 @@ const sceneOf = ({
     for (;;) {
       const kept = await presence.of(session)
       try {
-        if (kept !== undefined) return await sandboxes.useOnly(kept, claim)
+        if (kept !== undefined) return await sandboxes.use.useOnly(kept, claim)
       } catch (thrown) {
         if (codeOf(thrown) !== "sandbox.ended") throw thrown
       }
       try {
-        return await sandboxes.useOf(slug, claim, signal)
+        return await sandboxes.use.useOf(slug, claim, signal)
       } catch (thrown) {
         if (codeOf(thrown) !== "workspace.draining") throw thrown
         await pause(PROMPT_RETRY_MS)
@@ -259,7 +259,7 @@ const sceneOf = ({
 
   return {
     use: async (length = {}) => {
-      const use = await sandboxes.use(sandbox, leaseRequestOf("commands"), signal)
+      const use = await sandboxes.use.begin(sandbox, leaseRequestOf("commands"), signal)
       await stay(use.sandbox, "a command", length)
       await use.end()
     },
@@ -283,20 +283,24 @@ const sceneOf = ({
       watching.abort()
     },
     hold: async ({ isLong = false } = {}) => {
-      const held = await sandboxes.hold(sandbox, { holder: "a person" }, signal)
+      const held = await sandboxes.requests.hold(sandbox, { holder: "a person" }, signal)
       await schedule.point("hold")
       if (isLong) await schedule.idle()
       // Fails if the lease is not there any more.
-      await sandboxes.release(held.sandbox, held.id)
+      await sandboxes.requests.release(held.sandbox, held.id)
     },
     terminal: async (length = {}) => {
       const id = TerminalId.parse(`term-${newId.sandbox().slice(3)}`)
-      const opening = await sandboxes.use(sandbox, leaseRequestOf("terminals"), signal)
+      const opening = await sandboxes.use.begin(sandbox, leaseRequestOf("terminals"), signal)
       const inside = insideOf(opening.sandbox)
       inside.change({ terminals: [{ id, viewers: 0 }] })
       await opening.leave()
       await opening.end()
-      const looking = await sandboxes.use(opening.sandbox, leaseRequestOf("terminals"), signal)
+      const looking = await sandboxes.use.begin(
+        opening.sandbox,
+        leaseRequestOf("terminals"),
+        signal,
+      )
       if (looking.sandbox !== opening.sandbox) wrong.push("a terminal was taken away")
       inside.change({ terminals: [{ id, viewers: 1 }] })
       await stay(looking.sandbox, "a terminal", length)
@@ -304,11 +308,11 @@ const sceneOf = ({
       await looking.end()
     },
     up: async (version) => {
-      await sandboxes.up(specOf(slug, version), { mode: "fresh" }, signal)
+      await sandboxes.workspaces.up(specOf(slug, version), { mode: "fresh" }, signal)
     },
     stop: async () => {
       try {
-        const stopped = await sandboxes.stop(sandbox, { force: false })
+        const stopped = await sandboxes.requests.stop(sandbox, { force: false })
         if (backend.stateOf(stopped) !== undefined) wrong.push("a stopped sandbox is there")
       } catch (thrown) {
         if (codeOf(thrown) !== "sandbox.in_use") throw thrown

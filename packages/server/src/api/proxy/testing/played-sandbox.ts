@@ -8,15 +8,10 @@ import { BerthError, type WireError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
-import { createLogger } from "../../../logging/logger.ts"
-import { Secrets } from "../../../logging/secrets.ts"
 import type { LeaseRequest } from "../../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../../sandboxes/sandboxes.ts"
-import { listen } from "../../listen.ts"
-import { createApi } from "../../server.ts"
-import { stopApi } from "../../stop.ts"
+import { serveApi, TOKEN } from "../../testing/make-api.ts"
 
-export const TOKEN = "right-token-0123456789"
 export const INSIDE = "token-of-the-sandbox"
 export const SANDBOX = newId.sandbox()
 export const authorized = { authorization: `Bearer ${TOKEN}` }
@@ -32,21 +27,18 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     open.add(socket)
     socket.on("close", () => open.delete(socket)).on("error", () => {})
   })
-  const secrets = new Secrets()
-  const destination = { write: () => {} }
-  const log = await createLogger({ level: "error", pretty: false, secrets, destination })
   const dial = async () => {
     const socket = connect(path)
     await once(socket, "connect")
     return { socket: socket.on("error", () => {}), token: INSIDE }
   }
-  /** The claims that were made, and those that have not ended yet. */
+  /** The lease requests that were made, and those whose use has not ended yet. */
   const uses = { open: new Set<LeaseRequest>(), all: [] as LeaseRequest[], left: 0 }
-  const sandboxes: Pick<Sandboxes, "use" | "stateOf"> = {
-    use: async (sandbox, claim) => {
+  const use: Partial<Sandboxes["use"]> = {
+    begin: async (sandbox, request) => {
       if (sandbox !== SANDBOX) throw new BerthError("not_found", "there is no such sandbox")
-      uses.open.add(claim)
-      uses.all.push(claim)
+      uses.open.add(request)
+      uses.all.push(request)
       return {
         sandbox,
         dial,
@@ -55,31 +47,19 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
           uses.left += 1
         },
         end: async () => {
-          uses.open.delete(claim)
+          uses.open.delete(request)
         },
       }
     },
-    stateOf: async () => state,
   }
-  const facts = {
-    version: "1.2.3",
-    pid: 1,
-    installationId: newId.installation(),
-    dataDir: "/data",
-    backend: "embedded",
-    startedAt: new Date(),
-    startedAtMs: 0,
-  }
-  const sessions = () => Promise.reject(new Error("no sessions here"))
-  const provide = async () => sandboxes as Sandboxes
-  const api = createApi({ log, token: TOKEN, facts, sandboxes: provide, sessions })
-  const url = await listen(api, { host: "127.0.0.1", port: 0 })
-  onTestFinished(async () => {
-    await stopApi(api, 0)
+  const running: Partial<Sandboxes["running"]> = { stateOf: async () => state }
+  const sandboxes = { use, running } as Partial<Sandboxes>
+  onTestFinished(() => {
     for (const socket of open) socket.destroy()
     inside.close()
     rmSync(directory, { recursive: true })
   })
+  const { api, url } = await serveApi({ sandboxes: async () => sandboxes as Sandboxes })
   const call = (rest: string, init: RequestInit = {}) =>
     fetch(`${url}/v1/sandboxes/${SANDBOX}${rest}`, {
       ...init,

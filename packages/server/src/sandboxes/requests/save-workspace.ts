@@ -13,7 +13,7 @@ import { otherRepo, otherRepoError } from "../state/other-repo.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Requests } from "./requests.ts"
 
-export interface DescribeParts extends Pick<FilesRoom, "files" | "filesLeft"> {
+export interface SaveWorkspaceParts extends Pick<FilesRoom, "files" | "filesLeft"> {
   readonly workspaces: Workspaces
   readonly desiredConfigs: Pick<DesiredConfigs, "refresh">
   readonly validate: ReturnType<typeof openValidate>
@@ -24,7 +24,7 @@ export interface DescribeParts extends Pick<FilesRoom, "files" | "filesLeft"> {
   readonly guard: Pick<Guard, "isHolding" | "look">
 }
 
-export interface DescribeOptions {
+export interface SaveOptions {
   /**
    * Removes the workspace of that name first if it is for another repo, and files of that name that no workspace owns.
    * Default: refused.
@@ -34,14 +34,14 @@ export interface DescribeOptions {
   readonly isPrompted?: boolean
 }
 
-/** Stores the description of a workspace. If it is refused, nothing is changed. */
-export type Describe = (
+/** Saves a workspace as it is described. If it is refused, nothing is changed. */
+export type SaveWorkspace = (
   spec: WorkspaceSpec,
-  options: DescribeOptions,
+  options: SaveOptions,
   signal: AbortSignal,
 ) => Promise<void>
 
-export const openDescribe = (parts: DescribeParts): Describe => {
+export const openSaveWorkspace = (parts: SaveWorkspaceParts): SaveWorkspace => {
   const { workspaces, desiredConfigs, files, validate, requireModel, serially, guard } = parts
   const { areLeft } = parts.filesLeft
   const removeLeft = (workspace: Slug): Promise<void> =>
@@ -62,7 +62,7 @@ export const openDescribe = (parts: DescribeParts): Describe => {
     // The files of a workspace that there is already may bring a model.
     if (isPrompted && before === undefined) await requireModel(spec, signal)
     if (isOnLeftFiles) await removeLeft(spec.slug)
-    // A concurrent request may have described the workspace since it was read.
+    // A concurrent request may have saved the workspace since it was read.
     const refusal = await workspaces.put(spec)
     if (refusal !== undefined && !replace) throw otherRepoError(spec, refusal)
     if (refusal !== undefined) await parts.replaceWorkspace(spec)

@@ -1,25 +1,27 @@
 import { Readable } from "node:stream"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { LeaseSource } from "@berth/protocol/lease"
 import type { Backend, EngineState } from "../../backends/backend.ts"
+import { type GivingUp, openGiveUp } from "../deciding/give-up.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import type { SandboxConnection } from "../keeping/connection.ts"
 import { type Keeping, sharedDirectoryOf } from "../keeping/open.ts"
 import type { State } from "../state/open.ts"
+import type { Rows } from "../state/rows.ts"
 import { unknownSandbox } from "../state/unknown.ts"
-import type { Leases } from "../use/leases.ts"
 
-export interface LiveParts
+export interface RunningParts
   extends Pick<Keeping, "connections">,
     Pick<State, "sharedDirectories" | "departures"> {
   readonly backend: Pick<Backend, "inspect">
   readonly bridges: Pick<Bridges, "put">
-  readonly leases: Pick<Leases, "by" | "release">
+  readonly rows: Rows
+  /** Why a sandbox is halted, if it is, be it for a moment. */
+  readonly haltOf: (sandbox: SandboxId) => string | undefined
   readonly wake: (sandbox: SandboxId) => void
 }
 
 /** The sandboxes that run, as the sessions in them see them. */
-export interface Live {
+export interface RunningSandboxes {
   /** The connection to a sandbox. Fails where there is none. */
   kept(sandbox: SandboxId): SandboxConnection
   /** Resolves when the sandbox is ready or never will be, or the signal fires. */
@@ -30,17 +32,14 @@ export interface Live {
   stateOf(sandbox: SandboxId): Promise<EngineState | undefined>
   /** Resolves when the store has the sandbox as gone, and all its events are stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
-  /** The sandbox that has a lease of these sources for a subject: the latest one. */
-  usedFor(sources: readonly LeaseSource[], subject: string): Promise<SandboxId | undefined>
-  /** Ends the leases of these sources whose subject is over. */
-  endUses(
-    sources: readonly LeaseSource[],
-    isOver: (subject: string | null) => boolean,
-  ): Promise<void>
+  /** Why a sandbox is halted, if it is, be it for a moment. */
+  haltOf(sandbox: SandboxId): string | undefined
+  /** Ends a sandbox that does not answer to a person, unless others use it or it is halted. Returns why it stays. */
+  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<string | undefined>
 }
 
-export const openLive = (parts: LiveParts): Live => {
-  const { connections, backend, bridges, leases, departures, wake } = parts
+export const openRunning = (parts: RunningParts): RunningSandboxes => {
+  const { connections, backend, bridges, departures, wake } = parts
 
   const kept = (sandbox: SandboxId): SandboxConnection => {
     const found = connections.get(sandbox)
@@ -85,11 +84,8 @@ export const openLive = (parts: LiveParts): Live => {
 
     gone: (sandbox, signal) => departures.of(sandbox, signal),
 
-    usedFor: async (sources, subject) => (await leases.by(sources, subject)).at(-1)?.sandbox,
+    haltOf: parts.haltOf,
 
-    endUses: async (sources, isOver) => {
-      for (const { id, subject } of await leases.by(sources))
-        if (isOver(subject)) await leases.release(id)
-    },
+    giveUp: openGiveUp(parts),
   }
 }
