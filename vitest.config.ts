@@ -28,7 +28,7 @@ const together = globSync(TESTS, { cwd: import.meta.dirname }).filter(
 )
 
 /** Tests of whole systems take longest, however short their files are. */
-const SYSTEMS = /\/(e2e|src\/agents|src\/backends|src\/layers|src\/commands)\//
+const SYSTEMS = /\/(e2e|backends\/src|layers\/src|src\/agents|src\/commands)\//
 
 /** Runs long files first, so that none of them runs alone in the end. */
 class LongestFirst extends BaseSequencer {

@@ -138,9 +138,12 @@ it("no script of package.json starts npm, which would repeat its banner and its 
 })
 
 it("only the composition roots of the server, the supervisor and their clients' configuration read the environment", () => {
-  const readers = globSync("packages/{server,supervisor,local,sdk,protocol}/src/**/*.ts", {
-    cwd: ROOT,
-  }).filter((file) => !/\.test\.ts$|\/testing\//.test(file) && read(file).includes("process.env"))
+  const readers = globSync(
+    "packages/{server,host,layers,toolbox,bridge,backends,supervisor,local,sdk,protocol}/src/**/*.ts",
+    {
+      cwd: ROOT,
+    },
+  ).filter((file) => !/\.test\.ts$|\/testing\//.test(file) && read(file).includes("process.env"))
   expect(readers.sort()).toEqual([
     "packages/local/src/config/here.ts",
     "packages/server/src/main.ts",
@@ -150,9 +153,12 @@ it("only the composition roots of the server, the supervisor and their clients' 
   ])
 })
 
+const OF_PACKAGE =
+  /^(server|host|layers|toolbox|bridge|backends|supervisor|protocol|local|cli|sdk)\//
+
 /** Whether the project has a file or folder of this name, which may leave out where that lies. */
 const isThere = (name: string): boolean => {
-  const whole = name.replace(/^(server|supervisor|protocol|local|cli|sdk)\//, "packages/$1/src/")
+  const whole = name.replace(OF_PACKAGE, "packages/$1/src/")
   return [...PROJECT].some((file) => [name, whole].some((end) => `/${file}`.endsWith(`/${end}`)))
 }
 

@@ -11,6 +11,7 @@ import { build } from "esbuild"
 
 const CLI = fileURLToPath(new URL("../packages/cli/", import.meta.url))
 const SERVER = fileURLToPath(new URL("../packages/server/", import.meta.url))
+const LAYERS = fileURLToPath(new URL("../packages/layers/", import.meta.url))
 const OUTPUT = join(CLI, "dist/bundle")
 const CACHE = join(OUTPUT, "cache")
 const COMMAND = "berth.js"
@@ -19,7 +20,7 @@ const { metafile } = await build({
   entryPoints: [
     { in: join(CLI, "src/bundled.ts"), out: basename(COMMAND, ".js") },
     // The programs of threads: each is found by this name beside the file that starts it.
-    { in: join(SERVER, "src/layers/trees/walker.ts"), out: "walker" },
+    { in: join(LAYERS, "src/trees/walker.ts"), out: "walker" },
     { in: join(SERVER, "src/store/checkpointer.ts"), out: "checkpointer" },
   ],
   outdir: OUTPUT,

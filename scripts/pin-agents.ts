@@ -66,7 +66,7 @@ const write = (path: string, value: object): void =>
   writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`)
 
 for (const [agent, adapter] of Object.entries(AGENTS)) {
-  const directory = join(ROOT, "packages/server/agents", agent)
+  const directory = join(ROOT, "packages/toolbox/agents", agent)
   const version = packages[`node_modules/${adapter}`]?.version ?? ""
   const places = closureOf(adapter)
   const locked = places.map((place) => {

@@ -1,5 +1,5 @@
+import { startFaultyEngine } from "@berth/backends/docker/testing/faulty-engine"
 import type { CacheName } from "@berth/protocol/workspace"
-import { startFaultyEngine } from "@berth/server/backends/docker/testing/faulty-engine"
 import { benchmark } from "../benchmark.ts"
 import { openDockerBackend } from "../fixtures/docker-backend.ts"
 

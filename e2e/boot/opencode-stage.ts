@@ -11,9 +11,9 @@ import {
   findSharedDirectories,
 } from "@berth/server/sandboxes/state/shared-directories"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
-import type { Toolbox } from "@berth/server/toolbox/store"
 import { modelProgram } from "@berth/testing/model/program"
 import { scriptedConfig } from "@berth/testing/opencode"
+import type { Toolbox } from "@berth/toolbox/store"
 import { buildToolbox } from "../toolboxes/build.ts"
 
 /** The port of the model inside a sandbox, which has a network of its own. */

@@ -1,5 +1,5 @@
+import { readActivity } from "@berth/bridge/read-activity"
 import { type BootStep, type BootTrace, overlapMs } from "@berth/protocol/boot"
-import { readActivity } from "@berth/server/bridge/read-activity"
 import type { BackendChoice } from "@berth/server/open-backend"
 import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"

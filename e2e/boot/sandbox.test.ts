@@ -3,13 +3,13 @@ import { once } from "node:events"
 import { readFileSync, writeFileSync } from "node:fs"
 import { request } from "node:http"
 import { join } from "node:path"
+import type { BackendEvent } from "@berth/backends/backend"
+import { readActivity } from "@berth/bridge/read-activity"
 import { BootTrace } from "@berth/protocol/boot"
 import type { EventBody } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
 import { SHARED } from "@berth/protocol/shared-directory"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
-import type { BackendEvent } from "@berth/server/backends/backend"
-import { readActivity } from "@berth/server/bridge/read-activity"
 import {
   findSharedDirectories,
   type SharedDirectory,

@@ -11,7 +11,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { openReserve } from "@berth/server/host/reserve"
+import { openReserve } from "@berth/host/reserve"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import type { BackendChoice } from "@berth/server/open-backend"

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { type BridgeState, openBridge } from "@berth/bridge/bridge"
+import { getFromSandbox } from "@berth/bridge/get"
 import { SupervisorHealth } from "@berth/protocol/bridge"
 import type { ErrorCode } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
-import { type BridgeState, openBridge } from "@berth/server/bridge/bridge"
-import { getFromSandbox } from "@berth/server/bridge/get"
 import { expect, it, onTestFinished } from "vitest"
 import { live } from "./life.ts"
 

@@ -4,8 +4,8 @@
  */
 import { closeSync, fdatasyncSync, openSync, readFileSync, truncateSync, writeSync } from "node:fs"
 import { join } from "node:path"
+import { openBridge } from "@berth/bridge/bridge"
 import { SandboxId } from "@berth/protocol/ids"
-import { openBridge } from "@berth/server/bridge/bridge"
 
 const [, , directory = "", sandbox = ""] = process.argv
 const path = join(directory, "store")

@@ -1,6 +1,6 @@
 import type { BackendChoice } from "@berth/server/open-backend"
 import type { Policy } from "@berth/server/sandboxes/deciding/decide"
-import type { Toolbox } from "@berth/server/toolbox/store"
+import type { Toolbox } from "@berth/toolbox/store"
 
 export interface ChildSettings {
   readonly dataDir: string

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { setTimeout as pause } from "node:timers/promises"
 import { isDeepStrictEqual } from "node:util"
-import { namesOf } from "@berth/server/backends/embedded/network/names"
+import { namesOf } from "@berth/backends/embedded/network/names"
 import type { World } from "./world.ts"
 
 /** Everything on the host that leads back to a server and its sandboxes, in words that name each leftover. */

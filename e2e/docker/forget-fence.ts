@@ -1,6 +1,6 @@
+import { dropFence } from "@berth/backends/docker/network/fence"
+import { networkNames } from "@berth/backends/docker/network/names"
 import type { InstallationId } from "@berth/protocol/ids"
-import { dropFence } from "@berth/server/backends/docker/network/fence"
-import { networkNames } from "@berth/server/backends/docker/network/names"
 
 const DEADLINE_MS = 30_000
 

@@ -2,9 +2,9 @@ import type { PlaceRules } from "./rules.ts"
 
 /** A folder or a file directly in a package's `src`: the subject of a row of the table. */
 export interface Place {
-  /** `backends/docker` */
+  /** `agents/acp` */
   readonly name: string
-  /** `backends/*`: the row that holds for it; undefined where the table has none. */
+  /** `agents/*`: the row that holds for it; undefined where the table has none. */
   readonly row: string | undefined
 }
 

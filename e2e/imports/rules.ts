@@ -2,16 +2,18 @@
  * Which package and which folder may import which. These are all rules: `check.ts` only applies them.
  *
  * ```
- * web ─► sdk ─► protocol ◄─ local ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
+ * web ─► sdk ─► protocol ◄─ local ◄─ host        server: main ─► api ─► sessions ─► sandboxes ─► @berth/backends, layers, toolbox
  * cli ─► sdk, local   ▲                                    │                └─────► events             (store below all)
- *                     │                                    └─► start-sandboxes ─► bridges ─► bridge
+ *                     │                                    └─► start-sandboxes ─► bridges ─► @berth/bridge
  *                     └────── supervisor         supervisor: supervise ─► boot ─► agents, repos, agent-files ─► processes
  *                                                              supervise ─► bridge ─► agents, journal
+ *
+ * host ◄─ layers, toolbox, bridge, backends ◄─ server
  * ```
  */
 
 export interface PackageRule {
-  /** The packages of this project that its source and its tests may import, by any file. */
+  /** The packages of this project that its source and its tests may import, by any file. A place may import further ones. */
   readonly imports: readonly string[]
   /** Single modules of other packages, loaded by `import()` only. */
   readonly onDemand?: readonly string[]
@@ -24,9 +26,10 @@ export interface PackageRule {
   readonly browser: boolean
   /**
    * The places that each place may import besides itself. A place is a folder or a file directly in `src`;
-   * `backends/*` stands for each folder in `backends` without a row of its own, which are strangers to each
-   * other, and `backends` then for the files beside them; `*.ts` stands for the files directly in `src` that have
-   * no row of their own. `"flat"` is a package without folders.
+   * `agents/*` stands for each folder in `agents` without a row of its own, which are strangers to each
+   * other, and `agents` then for the files beside them; `*.ts` stands for the files directly in `src` that have
+   * no row of their own; `@berth/NAME` is another package, for that place alone and for tests. `"flat"` is a package
+   * without folders.
    */
   readonly places: PlaceRules | "flat"
 }
@@ -44,13 +47,13 @@ const SANDBOX_ROOMS = [
 ]
 
 /**
- * The folders of the server's `layers`, from the top to the bottom: each imports only those below it. The files beside
+ * The folders of `layers`, from the top to the bottom: each imports only those below it. The files beside
  * them are the operations that join them.
  */
 const LAYER_FOLDERS = [
   ...["verify", "collect", "archive", "pins", "tops", "stacks", "claims", "store", "trees", "tar"],
   ...["records", "io"],
-].map((folder) => `layers/${folder}`)
+]
 
 /** The package that serves the tests of every package, and nothing else. */
 export const TESTING = "testing"
@@ -129,99 +132,119 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     },
   },
 
-  server: {
+  host: {
     imports: ["protocol", "local"],
     browser: false,
     places: {
+      mounts: ["*.ts"],
+      "*.ts": ["cgroups"],
+      cgroups: [],
+    },
+  },
+
+  layers: {
+    imports: ["protocol", "host"],
+    browser: false,
+    places: {
+      "*.ts": LAYER_FOLDERS,
+      ...Object.fromEntries(
+        LAYER_FOLDERS.map((folder, at) => [folder, LAYER_FOLDERS.slice(at + 1)]),
+      ),
+    },
+  },
+
+  toolbox: {
+    imports: ["protocol", "local", "host"],
+    browser: false,
+    places: {
+      agents: ["*.ts", "inputs"],
+      "*.ts": ["inputs"],
+      inputs: [],
+    },
+  },
+
+  bridge: {
+    imports: ["protocol", "host"],
+    browser: false,
+    places: "flat",
+  },
+
+  backends: {
+    imports: ["protocol", "local", "host"],
+    browser: false,
+    places: {
+      docker: ["*.ts", "connections", "seccomp"],
+      embedded: ["*.ts", "connections", "seccomp"],
+      "*.ts": [],
+      connections: [],
+      seccomp: [],
+    },
+  },
+
+  server: {
+    imports: ["protocol", "local", "host"],
+    browser: false,
+    places: {
       main: [
-        ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
-        ...["toolbox", "toolbox/agents", "toolbox/inputs", "host", "doctor", "backends", "events"],
-        ...["repos", "keys"],
-        ...[...SANDBOX_ROOMS, ...BELOW_ALL],
+        ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "@berth/bridge"],
+        ...["@berth/layers", "@berth/toolbox", "doctor", "@berth/backends", "events", "repos"],
+        ...["keys", ...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
       "start-sandboxes": [
-        ...["open-backend", "sessions", "sandboxes", "backends", "layers", "bridges", "keys"],
-        ...[...SANDBOX_ROOMS, "host", ...BELOW_ALL],
+        ...["open-backend", "sessions", "sandboxes", "@berth/backends", "@berth/layers", "bridges"],
+        ...["keys", ...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
       standalone: [
-        ...["open-backend", "sessions", "sandboxes", "backends", "layers", "bridges", "keys"],
-        ...["repos", "toolbox", ...SANDBOX_ROOMS, ...BELOW_ALL],
+        ...["open-backend", "sessions", "sandboxes", "@berth/backends", "@berth/layers", "bridges"],
+        ...["keys", "repos", "@berth/toolbox", ...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
-      bridges: ["bridge", "sandboxes/keeping", "sandboxes/state"],
-      "open-backend": ["backends", "backends/*", ...BELOW_ALL],
-      api: [
-        "sessions",
-        "sandboxes",
-        "sandboxes/requests",
-        "events",
-        "doctor",
-        "host",
-        ...BELOW_ALL,
-      ],
+      bridges: ["@berth/bridge", "sandboxes/keeping", "sandboxes/state"],
+      "open-backend": ["@berth/backends", ...BELOW_ALL],
+      api: ["sessions", "sandboxes", "sandboxes/requests", "events", "doctor", ...BELOW_ALL],
       sessions: [
-        ...["sandboxes", "sandboxes/requests", "sandboxes/keeping", "sandboxes/state"],
-        ...["events", "keys", "host", ...BELOW_ALL],
+        ...["sandboxes", "sandboxes/requests", "sandboxes/keeping", "sandboxes/state", "events"],
+        ...["keys", ...BELOW_ALL],
       ],
       sandboxes: [
-        ...[...SANDBOX_ROOMS, "backends", "layers", "certificates", "host", ...BELOW_ALL],
+        ...[...SANDBOX_ROOMS, "@berth/backends", "@berth/layers", "certificates", ...BELOW_ALL],
       ],
       "sandboxes/requests": [
         ...["sandboxes/deciding", "sandboxes/making", "sandboxes/keeping", "sandboxes/files"],
-        ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "backends", "host", ...BELOW_ALL],
+        ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "@berth/backends", ...BELOW_ALL],
       ],
       "sandboxes/deciding": [
         ...["sandboxes/making", "sandboxes/keeping", "sandboxes/files", "sandboxes/disk"],
-        ...["sandboxes/use", "sandboxes/state", "backends", "layers", "host", ...BELOW_ALL],
+        ...["sandboxes/use", "sandboxes/state", "@berth/backends", "@berth/layers", ...BELOW_ALL],
       ],
       "sandboxes/making": [
         ...["sandboxes/keeping", "sandboxes/files", "sandboxes/use", "sandboxes/state"],
-        ...["backends", "layers", "layers/tops", "toolbox", "toolbox/inputs", "repos"],
-        ...["host-ports", "keys", "certificates"],
-        ...["host", ...BELOW_ALL],
+        ...["@berth/backends", "@berth/layers", "@berth/toolbox", "repos", "host-ports", "keys"],
+        ...["certificates", ...BELOW_ALL],
       ],
       "sandboxes/keeping": [
-        ...["sandboxes/use", "sandboxes/state", "backends", "repos", "host-ports", "keys"],
+        ...["sandboxes/use", "sandboxes/state", "@berth/backends", "repos", "host-ports", "keys"],
         ...BELOW_ALL,
       ],
       "sandboxes/files": [
-        ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "backends", "layers", "host"],
-        ...["layers/archive", "layers/pins", "layers/tops", "layers/stacks"],
-        ...BELOW_ALL,
+        ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "@berth/backends"],
+        ...["@berth/layers", ...BELOW_ALL],
       ],
-      "sandboxes/disk": ["sandboxes/state", "backends", "host", ...BELOW_ALL],
-      "sandboxes/use": ["sandboxes/state", "host", ...BELOW_ALL],
-      "sandboxes/state": ["repos", "host", ...BELOW_ALL],
+      "sandboxes/disk": ["sandboxes/state", "@berth/backends", ...BELOW_ALL],
+      "sandboxes/use": ["sandboxes/state", ...BELOW_ALL],
+      "sandboxes/state": ["repos", ...BELOW_ALL],
       "sandboxes/*": [],
-      backends: ["host", ...BELOW_ALL],
-      "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
-      "backends/connections": ["host"],
-      "backends/seccomp": [],
-      layers: [...LAYER_FOLDERS, "host", ...BELOW_ALL],
-      ...Object.fromEntries(
-        LAYER_FOLDERS.map((folder, at) => [
-          folder,
-          [...LAYER_FOLDERS.slice(at + 1), "host", ...BELOW_ALL],
-        ]),
-      ),
-      "layers/*": [],
-      "toolbox/agents": ["toolbox", "toolbox/inputs", "host", ...BELOW_ALL],
-      toolbox: ["toolbox/inputs", "host", ...BELOW_ALL],
-      "toolbox/inputs": ["host"],
-      "toolbox/*": [],
-      bridge: ["host", ...BELOW_ALL],
-      repos: ["host", ...BELOW_ALL],
-      "host-ports": ["host", ...BELOW_ALL],
+      repos: BELOW_ALL,
+      "host-ports": BELOW_ALL,
       events: BELOW_ALL,
       keys: BELOW_ALL,
       certificates: [],
       store: ["logging"],
       logging: [],
-      host: [],
-      doctor: ["doctor/checks", "doctor/tools", "doctor/engine", "doctor/cgroups", "host"],
-      "doctor/checks": ["doctor/tools", "doctor/engine", "doctor/cgroups", "certificates", "host"],
-      "doctor/engine": ["doctor/tools", "host"],
-      "doctor/cgroups": ["doctor/tools", "host"],
-      "doctor/tools": ["host"],
+      doctor: ["doctor/checks", "doctor/tools", "doctor/engine", "doctor/cgroups"],
+      "doctor/checks": ["doctor/tools", "doctor/engine", "doctor/cgroups", "certificates"],
+      "doctor/engine": ["doctor/tools"],
+      "doctor/cgroups": ["doctor/tools"],
+      "doctor/tools": [],
       "doctor/*": [],
     },
   },

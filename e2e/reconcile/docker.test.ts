@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"
+import { askEngine, openHarness } from "@berth/backends/docker/testing/harness"
 import { newId } from "@berth/protocol/ids"
-import { askEngine, openHarness } from "@berth/server/backends/docker/testing/harness"
 import { requires } from "@berth/testing/requires"
 import { reconcileSuite } from "./suite.ts"
 

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"
-import { openHarness } from "@berth/server/backends/embedded/testing/harness"
-import { specFor } from "@berth/server/backends/embedded/testing/spec"
+import { openHarness } from "@berth/backends/embedded/testing/harness"
+import { specFor } from "@berth/backends/embedded/testing/spec"
 import { requires } from "@berth/testing/requires"
 import { reconcileSuite } from "./suite.ts"
 

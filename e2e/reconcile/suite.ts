@@ -1,5 +1,5 @@
+import type { ContractHarness } from "@berth/backends/testing/contract/harness"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { ContractHarness } from "@berth/server/backends/testing/contract/harness"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest"
 import { openWorld } from "./world.ts"

@@ -2,9 +2,9 @@ import { spawnSync } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { takeCensus } from "@berth/backends/embedded/testing/harness"
 import { InstallationId } from "@berth/protocol/ids"
 import type { Client } from "@berth/sdk/client"
-import { takeCensus } from "@berth/server/backends/embedded/testing/harness"
 import type { Measure } from "./judge.ts"
 
 /** The measures of a soak. The limits are the growth that an hour of steady use may bring; no growth may go on for ever. */

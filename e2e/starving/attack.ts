@@ -5,15 +5,15 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { setTimeout as pause } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
+import type { StarvingAttack } from "@berth/bridge/testing/starving-attacks"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Session } from "@berth/sdk/sessions"
-import type { StarvingAttack } from "@berth/server/bridge/testing/starving-attacks"
 import { findSharedDirectories } from "@berth/server/sandboxes/state/shared-directories"
 import { openHealthQueries } from "@berth/testing/health-sample"
 import { processesOf } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 
-const HOSTILE = fileURLToPath(import.meta.resolve("@berth/server/bridge/testing/starving"))
+const HOSTILE = fileURLToPath(import.meta.resolve("@berth/bridge/testing/starving"))
 
 const ATTACKS: readonly StarvingAttack[] = ["empty", "crowded", "hints"]
 const STREAMS = 300

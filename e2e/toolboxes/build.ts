@@ -1,11 +1,11 @@
 import { fileURLToPath } from "node:url"
-import { currentInputs } from "@berth/server/toolbox/inputs/current"
-import { node } from "@berth/server/toolbox/inputs/node"
-import { pty } from "@berth/server/toolbox/inputs/pty"
-import type { FindInput, InputSource } from "@berth/server/toolbox/inputs/source"
-import { supervisor } from "@berth/server/toolbox/inputs/supervisor"
-import { tini } from "@berth/server/toolbox/inputs/tini"
-import { openToolboxes } from "@berth/server/toolbox/store"
+import { currentInputs } from "@berth/toolbox/inputs/current"
+import { node } from "@berth/toolbox/inputs/node"
+import { pty } from "@berth/toolbox/inputs/pty"
+import type { FindInput, InputSource } from "@berth/toolbox/inputs/source"
+import { supervisor } from "@berth/toolbox/inputs/supervisor"
+import { tini } from "@berth/toolbox/inputs/tini"
+import { openToolboxes } from "@berth/toolbox/store"
 import { sharedStore, type ToolboxKind } from "./shared.ts"
 
 const FROM = fileURLToPath(new URL("../..", import.meta.url))

@@ -1,7 +1,7 @@
 import { once } from "node:events"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { directory, file, link, makeArchive, withXattr } from "@berth/server/layers/testing/archive"
+import { directory, file, link, makeArchive, withXattr } from "@berth/layers/testing/archive"
 import { sampledCases } from "@berth/testing/sampled-cases"
 import { beforeAll, expect, it, onTestFinished, vi } from "vitest"
 import type { BackendName } from "../backends.ts"

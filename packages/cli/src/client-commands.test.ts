@@ -33,7 +33,9 @@ const loadedBy = async (args: readonly string[]) => {
     .map((path) => path.slice(packages.length))
 }
 
-const ofServer = (files: readonly string[]) => files.filter((file) => file.startsWith("server/"))
+/** The server's package, and those that only it loads. */
+const OF_SERVER = /^(?:server|host|layers|toolbox|bridge|backends)\//
+const ofServer = (files: readonly string[]) => files.filter((file) => OF_SERVER.test(file))
 
 describe("a command that talks to a running server", () => {
   it("loads the SDK and none of the server's code", async () => {

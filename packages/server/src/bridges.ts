@@ -1,9 +1,9 @@
-import { connectTo } from "./bridge/address.ts"
-import { openBridge } from "./bridge/bridge.ts"
-import { readLeft } from "./bridge/left.ts"
-import { putToSandbox } from "./bridge/put.ts"
-import { readActivity } from "./bridge/read-activity.ts"
-import { readTrace } from "./bridge/read-trace.ts"
+import { connectTo } from "@berth/bridge/address"
+import { openBridge } from "@berth/bridge/bridge"
+import { readLeft } from "@berth/bridge/left"
+import { putToSandbox } from "@berth/bridge/put"
+import { readActivity } from "@berth/bridge/read-activity"
+import { readTrace } from "@berth/bridge/read-trace"
 import type { Bridges } from "./sandboxes/keeping/bridges.ts"
 
 /** The connections to sandboxes whose socket lies in a directory of this host. */

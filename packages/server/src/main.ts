@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs"
 import { findPackageJSON } from "node:module"
 import { join } from "node:path"
 import { performance } from "node:perf_hooks"
+import { openReserve } from "@berth/host/reserve"
 import { DEFAULT_ENGINE, parseEngineAddress } from "@berth/local/config/engine-address"
 import { configHere, type HostOptions } from "@berth/local/config/here"
 import type { LoadedConfig } from "@berth/local/config/load"
@@ -18,10 +19,12 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { LayersListing, LayersReport } from "@berth/protocol/layer"
 import { sizeBytes } from "@berth/protocol/size"
 import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
+import type { BuildCall } from "@berth/toolbox/build"
+import type { OptionalAgent } from "@berth/toolbox/inputs/optional-agents"
+import type { BuiltToolbox } from "@berth/toolbox/store"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
 import { Turns } from "./events/turns.ts"
-import { openReserve } from "./host/reserve.ts"
 import { openKeys } from "./keys/keys.ts"
 import type { Logger } from "./logging/logger.ts"
 import { type OperationFields, operation, writeOperation } from "./logging/operation.ts"
@@ -29,12 +32,9 @@ import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
 import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
+import { currentToolbox } from "./sandboxes/making/current-toolbox.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import type { Store } from "./store/open.ts"
-import type { BuildCall } from "./toolbox/build.ts"
-import { currentToolbox } from "./toolbox/current.ts"
-import type { OptionalAgent } from "./toolbox/inputs/optional-agents.ts"
-import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
  * The composition root: the commands that run on the host, each of which builds what it needs. The environment is read
@@ -248,9 +248,9 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
   refuseForeign(dataDir)
   const [{ openToolboxes }, { openVariants }, { mountedToolboxes }, { ensureDataDirectory }] =
     await Promise.all([
-      import("./toolbox/store.ts"),
-      import("./toolbox/agents/variants.ts"),
-      import("./toolbox/mounted.ts"),
+      import("@berth/toolbox/store"),
+      import("@berth/toolbox/agents/variants"),
+      import("@berth/toolbox/mounted"),
       import("./store/data-directory.ts"),
     ])
   const arch = process.arch === "arm64" ? "arm64" : "x64"
@@ -301,7 +301,7 @@ export const layers = async (options: HostOptions): Promise<HostLayers> => {
   const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
   const [{ openLayersFound }, { lockDataDirectory }] = await Promise.all([
-    import("./layers/open.ts"),
+    import("@berth/layers/open"),
     import("./store/lock.ts"),
   ])
   const root = join(dataDir, "layers")
@@ -347,7 +347,7 @@ export const boots = async (options: HostOptions): Promise<HostBoots> => {
   const [{ findSharedDirectories }, { foundPlaceOfShared }, { readTrace }] = await Promise.all([
     import("./sandboxes/state/shared-directories.ts"),
     import("./sandboxes/state/shared-place.ts"),
-    import("./bridge/read-trace.ts"),
+    import("@berth/bridge/read-trace"),
   ])
   const found = findSharedDirectories(foundPlaceOfShared(dataDir))
   return {

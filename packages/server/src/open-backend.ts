@@ -1,10 +1,10 @@
 import { join } from "node:path"
+import type { Backend } from "@berth/backends/backend"
+import type { PullProgress } from "@berth/backends/docker/images"
+import type { OnFence } from "@berth/backends/fence-watch"
 import type { EngineAddress } from "@berth/local/config/engine-address"
 import { refuseForeignEntry } from "@berth/local/owned/entry"
 import type { InstallationId } from "@berth/protocol/ids"
-import type { Backend } from "./backends/backend.ts"
-import type { PullProgress } from "./backends/docker/images.ts"
-import type { OnFence } from "./backends/fence-watch.ts"
 import type { Logger } from "./logging/logger.ts"
 
 export type BackendChoice =
@@ -29,10 +29,10 @@ export const openBackend = async (
   const directory = join(dataDir, backend.name)
   const onFence = tellOfFence(log)
   if (backend.name === "embedded") {
-    const { openEmbedded } = await import("./backends/embedded/backend.ts")
+    const { openEmbedded } = await import("@berth/backends/embedded/backend")
     return await openEmbedded({ installation, directory, onFence }, { signal })
   }
-  const { openDocker } = await import("./backends/docker/backend.ts")
+  const { openDocker } = await import("@berth/backends/docker/backend")
   const { engine, image } = backend
   // An engine sees everything that its sandboxes get, keys and files included.
   if ("socketPath" in engine) refuseForeignEntry(engine.socketPath)

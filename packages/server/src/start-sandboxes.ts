@@ -1,12 +1,12 @@
 import { join } from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
+import type { Backend } from "@berth/backends/backend"
+import { backoffMs } from "@berth/host/backoff"
+import { openShortage } from "@berth/host/shortage"
+import type { Layers } from "@berth/layers/layers"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Backend } from "./backends/backend.ts"
-import { backoffMs } from "./host/backoff.ts"
-import { openShortage } from "./host/shortage.ts"
 import type { Keys } from "./keys/keys.ts"
-import type { Layers } from "./layers/layers.ts"
 import { type OperationFields, operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
@@ -210,8 +210,8 @@ const openOwnLayers = async (
   signal: AbortSignal,
 ) => {
   const [{ openLayers }, { repairedFirst }] = await Promise.all([
-    import("./layers/open.ts"),
-    import("./layers/repaired.ts"),
+    import("@berth/layers/open"),
+    import("@berth/layers/repaired"),
   ])
   const opened = await openLayers({
     root: join(dataDir, "layers"),

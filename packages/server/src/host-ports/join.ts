@@ -1,5 +1,5 @@
 import type { Socket } from "node:net"
-import { collectOften } from "../host/collect-often.ts"
+import { collectOften } from "@berth/host/collect-often"
 
 /**
  * Passes bytes both ways, each at the pace of its reader. An end is passed on and the other direction goes on; a break

@@ -1,7 +1,7 @@
 import { setPriority } from "node:os"
 import { Readable } from "node:stream"
+import { type Child, keepEnd, startChild } from "@berth/host/child"
 import { BerthError } from "@berth/protocol/errors"
-import { type Child, keepEnd, startChild } from "../host/child.ts"
 import { MAX_GIT_CPU_S } from "./bounds.ts"
 
 /** The most that is kept of git's errors, from the end: they are short. */

@@ -3,9 +3,9 @@ import { lstat, mkdtemp, readdir, rm, rmdir } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
+import { PLAIN_ENV } from "@berth/host/child"
 import { processStart } from "@berth/local/lock-holder"
 import { refuseForeignEntry } from "@berth/local/owned/entry"
-import { PLAIN_ENV } from "../host/child.ts"
 
 /** The name of a lens tells which process made it: its pid, and the clock tick at which it started. */
 const NAME = /^berth-bundle-(\d+)-(\d+)-[\w-]+$/

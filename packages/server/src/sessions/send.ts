@@ -1,7 +1,7 @@
+import { abortable } from "@berth/host/abortable"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { AgentSpec } from "@berth/protocol/workspace"
-import { abortable } from "../host/abortable.ts"
 import type { UsedSandboxes } from "../sandboxes/sandboxes.ts"
 import { attachmentPath } from "./assign.ts"
 import type { AssignedPrompt, OpenPrompt } from "./rows.ts"

@@ -1,8 +1,8 @@
 import { requires } from "@berth/testing/requires"
+import { onSmallDisk } from "@berth/testing/small-disk"
 import { expect, it } from "vitest"
 import { startChild } from "./testing/child.ts"
 import { makeDataDir } from "./testing/data-dir.ts"
-import { onSmallDisk } from "./testing/small-disk.ts"
 
 /** Runs a script on a real, small disk of its own, and gathers the lines that it prints. */
 const runOnSmallDisk = <Line extends object>(script: string): Promise<Line[]> => {

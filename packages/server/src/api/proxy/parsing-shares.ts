@@ -1,6 +1,6 @@
 import { performance } from "node:perf_hooks"
+import { Throttle } from "@berth/host/throttle"
 import type { SandboxId } from "@berth/protocol/ids"
-import { Throttle } from "../../host/throttle.ts"
 
 /** Milliseconds of processor time for frames of one sandbox: a tenth of a core, after a burst of half a second. */
 const PARSE_MS = { perSecond: 100, burst: 500 } as const

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request } from "node:http"
 import type { Socket } from "node:net"
+import { boundInterim } from "@berth/host/bound-interim"
 import { BerthError } from "@berth/protocol/errors"
-import { boundInterim } from "../../host/bound-interim.ts"
 import type { Use } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"

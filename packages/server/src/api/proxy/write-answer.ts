@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http"
 import { pipeline } from "node:stream/promises"
-import { collectOften } from "../../host/collect-often.ts"
+import { collectOften } from "@berth/host/collect-often"
 import type { Answer, BytesAnswer } from "./answers.ts"
 import { violated } from "./failure.ts"
 import { parsedLines } from "./lines.ts"

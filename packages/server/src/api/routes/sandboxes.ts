@@ -1,3 +1,4 @@
+import { timeoutSignal } from "@berth/host/timeout-signal"
 import {
   CreateSandbox,
   MAX_WAIT_MS,
@@ -7,7 +8,6 @@ import {
 } from "@berth/protocol/sandboxes"
 import type { FastifyInstance, FastifyReply } from "fastify"
 import { z } from "zod"
-import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { parseInput, sandboxIdOf } from "../parse.ts"
 import { untilGone } from "../until-gone.ts"

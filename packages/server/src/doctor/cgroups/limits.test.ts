@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises"
+import { parseMembership } from "@berth/host/cgroups/membership"
+import { type CgroupMounts, parseCgroupMounts } from "@berth/host/cgroups/mounts"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it } from "vitest"
-import { parseMembership } from "../../host/cgroups/membership.ts"
-import { type CgroupMounts, parseCgroupMounts } from "../../host/cgroups/mounts.ts"
 import { LIMITS, usableLimits } from "./limits.ts"
 
 const here = async () => ({

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
 import { access, mkdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { CgroupMembership } from "../../host/cgroups/membership.ts"
-import type { CgroupMounts } from "../../host/cgroups/mounts.ts"
+import type { CgroupMembership } from "@berth/host/cgroups/membership"
+import type { CgroupMounts } from "@berth/host/cgroups/mounts"
 
 /** The controllers that bound or stop a sandbox's processes. */
 export const LIMITS = ["memory", "pids", "cpu", "freezer"] as const

@@ -1,5 +1,5 @@
+import type { CgroupMode } from "@berth/host/cgroups/mounts"
 import { describe, expect, it } from "vitest"
-import type { CgroupMode } from "../../host/cgroups/mounts.ts"
 import type { Limit } from "../cgroups/limits.ts"
 import { judge } from "./cgroups.ts"
 

@@ -1,6 +1,6 @@
+import { findTool } from "@berth/host/find-tool"
 import { DEFAULT_ENGINE, parseEngineAddress } from "@berth/local/config/engine-address"
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import { findTool } from "../../host/find-tool.ts"
 import { engineVersion } from "../engine/version.ts"
 import { asRoot } from "../tools/as-root.ts"
 import type { Check } from "../tools/check.ts"

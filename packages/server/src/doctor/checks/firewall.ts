@@ -1,4 +1,4 @@
-import { findTool } from "../../host/find-tool.ts"
+import { findTool } from "@berth/host/find-tool"
 import { isRoot } from "../tools/as-root.ts"
 import type { Check, DoctorHost } from "../tools/check.ts"
 import { fixForMissing } from "../tools/install.ts"

@@ -1,5 +1,5 @@
+import { findTool } from "@berth/host/find-tool"
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import { findTool } from "../../host/find-tool.ts"
 import type { DoctorHost } from "./check.ts"
 import { fixForMissing } from "./install.ts"
 

@@ -1,5 +1,5 @@
 import { dirname } from "node:path"
-import { findTool } from "../../host/find-tool.ts"
+import { findTool } from "@berth/host/find-tool"
 import { asRoot, isRoot } from "./as-root.ts"
 
 /** The parts that the checks ask a package manager for. */

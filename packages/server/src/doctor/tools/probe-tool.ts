@@ -1,6 +1,6 @@
+import { findTool } from "@berth/host/find-tool"
+import type { Outcome } from "@berth/host/run"
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import { findTool } from "../../host/find-tool.ts"
-import type { Outcome } from "../../host/run.ts"
 import type { DoctorHost } from "./check.ts"
 import { fixForMissing, type Part } from "./install.ts"
 import { oneLine } from "./one-line.ts"

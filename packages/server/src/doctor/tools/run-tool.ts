@@ -1,5 +1,5 @@
-import { PLAIN_ENV } from "../../host/child.ts"
-import { type Outcome, run } from "../../host/run.ts"
+import { PLAIN_ENV } from "@berth/host/child"
+import { type Outcome, run } from "@berth/host/run"
 import type { DoctorHost } from "./check.ts"
 
 /** Runs a program to its end, with the tools of the examined host on its path. */

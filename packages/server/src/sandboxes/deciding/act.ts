@@ -1,5 +1,5 @@
+import type { ObservedSandbox } from "@berth/backends/backend"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { ObservedSandbox } from "../../backends/backend.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Decisions } from "../state/decisions.ts"
 import type { FailPoint } from "../state/fail-point.ts"

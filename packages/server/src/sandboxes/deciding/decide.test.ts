@@ -1,6 +1,6 @@
+import type { EngineState } from "@berth/backends/backend"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import type { EngineState } from "../../backends/backend.ts"
 import type { StoredPhase } from "../../store/database.ts"
 import { apply, later } from "../testing/model.ts"
 import {

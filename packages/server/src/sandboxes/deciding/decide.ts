@@ -1,5 +1,5 @@
+import type { EngineState } from "@berth/backends/backend"
 import type { ConfigHash } from "@berth/protocol/sandbox"
-import type { EngineState } from "../../backends/backend.ts"
 import type { StopCause, StoredPhase } from "../../store/database.ts"
 import type { KnownActivity } from "../use/activities.ts"
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util"
+import type { Backend } from "@berth/backends/backend"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Backend } from "../../backends/backend.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Guard } from "../disk/guard.ts"
 import type { Rescue } from "../disk/rescue.ts"

@@ -1,4 +1,4 @@
-import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
+import type { Backend, ObservedSandbox } from "@berth/backends/backend"
 import type { Logger } from "../../logging/logger.ts"
 import { type OperationFields, operation } from "../../logging/operation.ts"
 import type { Guard } from "../disk/guard.ts"

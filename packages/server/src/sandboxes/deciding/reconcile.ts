@@ -1,7 +1,7 @@
+import type { Backend, ObservedSandbox } from "@berth/backends/backend"
 import { toWireError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { ReconciledSandbox, ReconcileReport } from "@berth/protocol/sandboxes"
-import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
 import type { Rows } from "../state/rows.ts"
 import type { Seen } from "./act.ts"
 import { type LookParts, see } from "./look.ts"

@@ -1,4 +1,4 @@
-import type { FreeSpace } from "../../host/free-space.ts"
+import type { FreeSpace } from "@berth/host/free-space"
 import { type Disk, FASTEST } from "./judge.ts"
 
 /** The most that a workspace's own files may take of the disk. */

@@ -1,5 +1,5 @@
+import type { FreeSpace } from "@berth/host/free-space"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { FreeSpace } from "../../host/free-space.ts"
 
 /** The room that is left on a disk, and the size of the disk. */
 export interface Disk {

@@ -1,6 +1,6 @@
+import type { FreeSpace } from "@berth/host/free-space"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxIdentity } from "@berth/protocol/sandbox"
-import type { FreeSpace } from "../../host/free-space.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Clock } from "../state/clock.ts"
 import { type Allowance, isDue, type Measured } from "./allowance.ts"

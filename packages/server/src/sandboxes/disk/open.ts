@@ -1,6 +1,6 @@
+import type { Backend, EngineState } from "@berth/backends/backend"
+import type { Reserve } from "@berth/host/reserve"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Backend, EngineState } from "../../backends/backend.ts"
-import type { Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { State } from "../state/open.ts"
 import { USABLE_PHASES } from "../state/phases.ts"

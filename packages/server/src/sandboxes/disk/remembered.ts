@@ -1,8 +1,8 @@
 import { readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import type { FreeSpace } from "@berth/host/free-space"
 import { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
-import type { FreeSpace } from "../../host/free-space.ts"
 
 /** The usage of each sandbox when it was last measured. */
 export type UsedBySandbox = ReadonlyMap<SandboxId, Partial<FreeSpace>>

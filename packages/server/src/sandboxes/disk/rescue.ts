@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises"
+import { readFreeSpace } from "@berth/host/free-space"
+import { clear, findGroups, type Group, goOn, halt, isHalted, kill } from "@berth/host/halt"
+import type { Reserve } from "@berth/host/reserve"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import { readFreeSpace } from "../../host/free-space.ts"
-import { clear, findGroups, type Group, goOn, halt, isHalted, kill } from "../../host/halt.ts"
-import type { Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
 import { groupsOf, namesOf, processesOf } from "../state/groups.ts"
 

@@ -1,5 +1,5 @@
+import type { FreeSpace } from "@berth/host/free-space"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { FreeSpace } from "../../host/free-space.ts"
 import type { Clock } from "../state/clock.ts"
 import type { Allowance } from "./allowance.ts"
 

@@ -1,6 +1,6 @@
 import { readFile, stat } from "node:fs/promises"
-import type { FreeSpace } from "../../host/free-space.ts"
-import { type RunOptions, run } from "../../host/run.ts"
+import type { FreeSpace } from "@berth/host/free-space"
+import { type RunOptions, run } from "@berth/host/run"
 
 /**
  * Lists regular files without a name that processes have open or mapped, each once, and adds up those of the given

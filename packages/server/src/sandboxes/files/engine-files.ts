@@ -1,5 +1,5 @@
+import type { Backend } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
-import type { Backend } from "../../backends/backend.ts"
 import type { WorkspaceFiles } from "./files.ts"
 
 /**

@@ -1,6 +1,6 @@
+import type { Backend } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
 import type { Slug } from "@berth/protocol/ids"
-import type { Backend } from "../../backends/backend.ts"
 import type { Rows } from "../state/rows.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { WorkspaceFiles } from "./files.ts"

@@ -1,6 +1,6 @@
+import type { Shortage } from "@berth/host/shortage"
+import type { Layers } from "@berth/layers/layers"
 import type { StackKey } from "@berth/protocol/layer"
-import type { Shortage } from "../../host/shortage.ts"
-import type { Layers } from "../../layers/layers.ts"
 import type { Logger } from "../../logging/logger.ts"
 import { operation } from "../../logging/operation.ts"
 

@@ -1,5 +1,5 @@
+import type { Serially } from "@berth/host/serial"
 import type { Slug } from "@berth/protocol/ids"
-import type { Serially } from "../../host/serial.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Rescue } from "../disk/rescue.ts"
 import type { FailPoint } from "../state/fail-point.ts"

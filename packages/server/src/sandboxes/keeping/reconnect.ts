@@ -1,4 +1,4 @@
-import type { ObservedSandbox } from "../../backends/backend.ts"
+import type { ObservedSandbox } from "@berth/backends/backend"
 import type { Logger } from "../../logging/logger.ts"
 import type { Rows } from "../state/rows.ts"
 import type { SharedDirectories } from "../state/shared-directories.ts"

@@ -1,9 +1,9 @@
+import { configHash } from "@berth/backends/config-hash"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { describe, expect, it } from "vitest"
 import { plannedRepos, workspaceRepos } from "../state/repos.ts"
 import { type HostSettings, sandboxConfig } from "./config.ts"
-import { configHash } from "./config-hash.ts"
 
 const toolbox = (digit: string) => {
   const id = ToolboxId.parse(`tb-${digit.repeat(40)}`)

@@ -1,17 +1,17 @@
+import type { Backend } from "@berth/backends/backend"
+import { configHash } from "@berth/backends/config-hash"
+import { timeoutSignal } from "@berth/host/timeout-signal"
 import type { Slug } from "@berth/protocol/ids"
 import { type ConfigHash, SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { SystemSource, WorkspaceSpec } from "@berth/protocol/workspace"
-import type { Backend } from "../../backends/backend.ts"
+import { optionalAgent } from "@berth/toolbox/inputs/optional-agents"
+import type { Toolbox } from "@berth/toolbox/store"
 import type { HostCertificates } from "../../certificates/host-certificates.ts"
-import { timeoutSignal } from "../../host/timeout-signal.ts"
-import type { ToolboxWait } from "../../toolbox/current.ts"
-import { optionalAgent } from "../../toolbox/inputs/optional-agents.ts"
-import type { Toolbox } from "../../toolbox/store.ts"
 import { FILE_MOUNTS } from "../files/files.ts"
 import { plannedRepos, workspaceRepos } from "../state/repos.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import { type HostSettings, sandboxConfig } from "./config.ts"
-import { configHash } from "./config-hash.ts"
+import type { ToolboxWait } from "./current-toolbox.ts"
 
 /** The sandbox that a workspace wants. */
 export interface DesiredConfig {

@@ -1,6 +1,6 @@
+import type { Backend } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
 import type { RepoSpec, WorkspaceSpec } from "@berth/protocol/workspace"
-import type { Backend } from "../../backends/backend.ts"
 import { askRepo, findRef, openHostRepo } from "../../repos/host-repo.ts"
 import { sourceOf } from "../../repos/source.ts"
 

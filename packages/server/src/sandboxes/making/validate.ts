@@ -1,6 +1,6 @@
+import type { Backend, BackendDescription } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import type { Backend, BackendDescription } from "../../backends/backend.ts"
 import { refuseApiPort } from "../../host-ports/host-ports.ts"
 import type { Keys } from "../../keys/keys.ts"
 import type { WorkspaceRepo } from "../../repos/answer-host-requests.ts"

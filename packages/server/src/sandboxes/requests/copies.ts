@@ -1,5 +1,5 @@
+import { timeoutSignal } from "@berth/host/timeout-signal"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
-import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Rescue } from "../disk/rescue.ts"
 import { type ForkCall, openFork } from "../files/fork.ts"

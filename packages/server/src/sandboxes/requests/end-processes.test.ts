@@ -2,6 +2,7 @@ import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
+import { isRunning, readStat } from "@berth/host/process-stat"
 import { newId } from "@berth/protocol/ids"
 import {
   MARK_VARIABLE,
@@ -11,7 +12,6 @@ import {
   type Origin,
 } from "@berth/protocol/process-mark"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
-import { isRunning, readStat } from "../../host/process-stat.ts"
 import { openEndProcesses } from "./end-processes.ts"
 
 const never = new AbortController().signal

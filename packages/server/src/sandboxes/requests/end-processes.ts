@@ -1,10 +1,10 @@
 import { readFileSync, statSync } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
+import { findMarks } from "@berth/host/marked"
+import { isRunning, type ProcessStat, readStat } from "@berth/host/process-stat"
+import { timeoutSignal } from "@berth/host/timeout-signal"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import { findMarks } from "../../host/marked.ts"
-import { isRunning, type ProcessStat, readStat } from "../../host/process-stat.ts"
-import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { ListerOf } from "../state/groups.ts"
 
 export interface EndProcesses {

@@ -1,7 +1,7 @@
+import type { Backend } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { NamedSandbox } from "@berth/protocol/sandboxes"
-import type { Backend } from "../../backends/backend.ts"
 import type { Rows } from "../state/rows.ts"
 import type { SandboxRow } from "../state/sandbox-row.ts"
 

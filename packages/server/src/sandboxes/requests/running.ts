@@ -1,6 +1,6 @@
 import { Readable } from "node:stream"
+import type { Backend, EngineState } from "@berth/backends/backend"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Backend, EngineState } from "../../backends/backend.ts"
 import { type GivingUp, openGiveUp } from "../deciding/give-up.ts"
 import type { Bridges } from "../keeping/bridges.ts"
 import type { SandboxConnection } from "../keeping/connection.ts"

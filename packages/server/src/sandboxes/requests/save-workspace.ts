@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util"
+import type { Serially } from "@berth/host/serial"
 import type { Slug } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import type { Serially } from "../../host/serial.ts"
 import type { Guard } from "../disk/guard.ts"
 import { filesLeft } from "../files/files-left.ts"
 import type { FilesRoom } from "../files/open.ts"

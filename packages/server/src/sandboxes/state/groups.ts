@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
+import { findGroups, type Group, pidsOf } from "@berth/host/halt"
 import { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
-import { findGroups, type Group, pidsOf } from "../../host/halt.ts"
 
 /** The processes of one sandbox. */
 export interface OwnedGroup extends Group {

@@ -10,12 +10,12 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { pin, plantDeepTree } from "@berth/host/testing/stubborn"
 import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
 import { SHARED } from "@berth/protocol/shared-directory"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
-import { pin, plantDeepTree } from "../../host/testing/stubborn.ts"
 import { openSharedDirectories } from "./shared-directories.ts"
 
 const OWNER = 123_456

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto"
 import { chmod, chown, mkdir, open, readdir, readFile, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { removeSmallTree } from "@berth/host/remove-tree"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
 import { SHARED } from "@berth/protocol/shared-directory"
-import { removeSmallTree } from "../../host/remove-tree.ts"
 
 /** The directory that one sandbox shares with the server. */
 export interface SharedDirectory {

@@ -1,5 +1,5 @@
+import { abortable } from "@berth/host/abortable"
 import type { Activity } from "@berth/protocol/activity"
-import { abortable } from "../../host/abortable.ts"
 import type { ActivitiesParts } from "../use/activities.ts"
 
 /** The answers of a supervisor, as the test wants them. */

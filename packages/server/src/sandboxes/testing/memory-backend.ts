@@ -1,12 +1,12 @@
+import type { Backend, BackendEvent, EngineState, ObservedSandbox } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
-import type { Backend, BackendEvent, EngineState, ObservedSandbox } from "../../backends/backend.ts"
 
 /** Called with the name and the sandbox of each call, and awaited before anything is done. */
 export type BeforeCall = (call: string, sandbox: SandboxId | undefined) => void | Promise<void>
 
-import { openWatchers } from "../../backends/watchers.ts"
+import { openWatchers } from "@berth/backends/watchers"
 
 /**
  * An engine in memory, which no real one can replace: it waits at every call, fails at any, and is looked at in between.

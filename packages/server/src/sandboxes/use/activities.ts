@@ -1,10 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises"
+import { serialByKey } from "@berth/host/serial"
+import { timeoutSignal } from "@berth/host/timeout-signal"
 import type { Activity } from "@berth/protocol/activity"
 import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { LeaseKind } from "@berth/protocol/lease"
-import { serialByKey } from "../../host/serial.ts"
-import { timeoutSignal } from "../../host/timeout-signal.ts"
 import type { Clock } from "../state/clock.ts"
 import type { Leases } from "./leases.ts"
 

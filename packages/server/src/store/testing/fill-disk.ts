@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
+import { fillDisk, freeDisk } from "@berth/testing/disk-space"
 import { sql } from "kysely"
 import { MIGRATIONS } from "../migrations/list.ts"
 import type { Migration } from "../migrations/migration.ts"
 import { openStore } from "../open.ts"
-import { fillDisk, freeDisk } from "./disk-space.ts"
 import { databaseDigest, outcomeOf, say } from "./report.ts"
 import { addWorkspace, workspaceSlugs } from "./workspaces.ts"
 

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs"
 import { join } from "node:path"
+import { fillDisk, freeDisk } from "@berth/testing/disk-space"
 import { openStore } from "../open.ts"
-import { fillDisk, freeDisk } from "./disk-space.ts"
 import { outcomeOf, say } from "./report.ts"
 
 const [, , disk = ""] = process.argv

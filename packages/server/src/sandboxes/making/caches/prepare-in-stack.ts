@@ -1,11 +1,11 @@
 import { lstat } from "node:fs/promises"
 import { join } from "node:path"
+import { PLAIN_ENV } from "@berth/host/child"
+import { run } from "@berth/host/run"
+import { MOUNT_ENV } from "@berth/layers/tops/mount"
 import { BerthError } from "@berth/protocol/errors"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { Overlay } from "@berth/protocol/sandbox"
-import { PLAIN_ENV } from "../../../host/child.ts"
-import { run } from "../../../host/run.ts"
-import { MOUNT_ENV } from "../../../layers/tops/mount.ts"
 
 /**
  * Makes a directory in the files of a workspace that no sandbox has mounted yet, with its parents, owned by the user: a

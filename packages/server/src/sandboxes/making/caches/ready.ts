@@ -1,9 +1,9 @@
 import { relative } from "node:path"
+import type { Backend, CacheResult } from "@berth/backends/backend"
 import { BerthError } from "@berth/protocol/errors"
 import type { Slug } from "@berth/protocol/ids"
 import type { Mount, Overlay, SandboxConfig } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
-import type { Backend, CacheResult } from "../../../backends/backend.ts"
 import { cacheEnvironment } from "./places.ts"
 import { prepareInStack } from "./prepare-in-stack.ts"
 

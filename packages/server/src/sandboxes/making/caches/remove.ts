@@ -1,5 +1,5 @@
+import type { Backend } from "@berth/backends/backend"
 import type { Slug } from "@berth/protocol/ids"
-import type { Backend } from "../../../backends/backend.ts"
 
 /** Removes the caches of a workspace that was removed. */
 export const removeCaches = async (

@@ -1,0 +1,24 @@
+import { newId, Slug } from "@berth/protocol/ids"
+import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
+import type { z } from "zod"
+import { configHash } from "../../config-hash.ts"
+import type { ContractHarness } from "../../testing/contract/harness.ts"
+
+/** A sandbox of this harness that runs until it is stopped, unless the config says otherwise. */
+export const specFor = (
+  { installation, system }: Pick<ContractHarness, "installation" | "system">,
+  overrides: Partial<z.input<typeof SandboxConfig>> = {},
+): SandboxSpec => {
+  const config = SandboxConfig.parse({
+    system,
+    command: ["/bin/sh", "-c", "echo up; exec sleep 1000"],
+    ...overrides,
+  })
+  const identity = {
+    installation,
+    workspace: Slug.parse("test"),
+    sandbox: newId.sandbox(),
+    configHash: configHash(config),
+  }
+  return { identity, config }
+}
