@@ -18,7 +18,7 @@ export const PROJECT: ReadonlySet<string> = new Set(
 )
 
 export const DOCUMENTS: readonly string[] = [...PROJECT].filter((name) =>
-  /^(?:docs\/)?[^/]+\.md$/.test(name),
+  /^(?:docs\/(?:design\/)?)?[^/]+\.md$/.test(name),
 )
 
 /** All sources and settings, one after another. */
