@@ -126,9 +126,11 @@ const startHostile = async (
   })
   const begun = new Set<string>()
   const lines = createInterface({ input: child.stdout }).on("line", (line) => begun.add(line))
-  await once(lines, "line")
+  const ended = once(child, "exit")
+  const died = ended.then(() => Promise.reject(new Error("the hostile sandboxes cannot be played")))
+  died.catch(() => {})
+  await Promise.race([once(lines, "line"), died])
   const kill = async () => {
-    const ended = once(child, "exit")
     child.kill("SIGKILL")
     await ended
   }

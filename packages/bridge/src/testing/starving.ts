@@ -3,8 +3,9 @@
  * starving.ts SOCKET SANDBOX ATTACK …`, three arguments for each. It replaces the socket that is there, prints "ready",
  * and then the name of each attack that has begun.
  */
-import { chmodSync, rmSync } from "node:fs"
+import { chmodSync, openSync, rmSync } from "node:fs"
 import { createServer, type Socket } from "node:net"
+import { basename, dirname } from "node:path"
 import { MAX_MESSAGE_EVENTS } from "@berth/protocol/bridge-limits"
 import { type Attack, eventOf } from "./attacks.ts"
 import { acceptance, frame } from "./frames.ts"
@@ -83,7 +84,9 @@ for (let place = 0; place < given.length; place += 3) {
     console.log(attack)
     void attacks[attack as StarvingAttack](socket, sandbox)
   })
-  await new Promise<void>((resolve) => server.listen(path, resolve))
+  // By the directory's descriptor: the address of a socket has room for 107 bytes, and a path may have more.
+  const address = `/proc/self/fd/${openSync(dirname(path), "r")}/${basename(path)}`
+  await new Promise<void>((resolve) => server.listen(address, resolve))
   chmodSync(path, 0o777)
 }
 console.log("ready")
