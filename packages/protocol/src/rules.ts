@@ -1,15 +1,16 @@
 /**
- * Rules that no pattern and no bound expresses. They stand apart from the schemas, so that the supervisor applies the
- * same functions without a schema library. A schema that the supervisor checks refines by these alone.
+ * Checks of values that schemas refine by, where neither a pattern nor a bound says what is allowed. They stand apart
+ * from the schemas, so that the supervisor applies the same functions without a schema library. A schema that the
+ * supervisor checks refines by these alone.
  */
 
-/** The kernel ends a text at its first NUL. */
+/** Whether a text has no NUL, at which the kernel would end it. */
 export const hasNoNul = (text: string): boolean => !text.includes("\0")
 
-/** Text with a lone surrogate has no UTF-8. */
+/** Whether a text can be written as UTF-8. One with a lone surrogate cannot. */
 export const isWellFormed = (text: string): boolean => text.isWellFormed()
 
-/** Text that is no base64 is left to the pattern. */
+/** Whether the bytes have no NUL. A text that is no base64 passes: the schema's pattern refuses it. */
 export const decodesWithoutNul = (base64: string): boolean => {
   try {
     return hasNoNul(atob(base64))
@@ -18,23 +19,29 @@ export const decodesWithoutNul = (base64: string): boolean => {
   }
 }
 
-/** The kernel takes any other name, though no shell does. */
+/** Whether an environment variable can have this name. The kernel takes more names than shells do. */
 export const namesVariable = (name: string): boolean => name !== "" && !name.includes("=")
 
+/** Whether a command's first word, its program, is not empty. */
 export const namesProgram = ([program]: readonly string[]): boolean => program !== ""
 
+/** Whether a message is more than blanks. */
 export const hasWords = (text: string): boolean => text.trim() !== "" && hasNoNul(text)
 
+/** Whether a path has no part `.` or `..`, which could lead out of its directory. */
 export const hasNoDotParts = (path: string): boolean =>
   !path.split("/").some((part) => part === ".." || part === ".")
 
+/** Whether an http URL names no user. A token may stand in its place. */
 export const hasNoUser = (url: string): boolean => !/^https?:[\\/]*[^\\/?#]*@/i.test(url)
 
+/** Whether a URL of any scheme has no password. Its user may be named: ssh needs one. */
 export const hasNoPassword = (url: string): boolean => !/^[a-z0-9+.-]+:\/\/[^/]*:[^/]*@/i.test(url)
 
-/** A line break would end its line of git's credential protocol. */
+/** Whether a URL has no control character. A line break would end its line of git's credential protocol. */
 export const hasNoControl = (text: string): boolean => !/\p{Cc}/u.test(text)
 
+/** Whether a program cannot take the text for a flag. */
 export const startsWithoutDash = (text: string): boolean => !text.startsWith("-")
 
 export const areDifferent = (values: readonly unknown[]): boolean =>

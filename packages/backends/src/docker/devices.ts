@@ -8,15 +8,16 @@ import { MAX_TERMINALS } from "../terminals.ts"
 import type { EngineMount } from "./engine/mount.ts"
 import { bind, volumeMount } from "./mounts.ts"
 
-/**
- * An engine with user namespaces cannot make nodes in a container's /dev, and binds the host's own: a sandbox would see when they are
- * opened, and lock them for everybody. So such an engine is given a /dev with nodes of the sandbox's own. It then mounts nothing
- * below it by itself: neither terminals nor shared memory.
+/*
+ * A /dev of the sandbox's own, for engines with user namespaces. Such an engine cannot make nodes in a container's /dev,
+ * and binds the host's instead: a sandbox would see when they are opened, and lock them for everybody. An engine that is
+ * given a /dev mounts nothing below it by itself: neither terminals nor shared memory.
  */
 
 /** The harmless devices, which the engine gives to every container. */
 const NODES = ["null", "zero", "full", "random", "urandom", "tty"].map((name) => `/dev/${name}`)
 
+/** The links that programs expect in /dev, and where they lead. */
 const LINKS = {
   fd: "/proc/self/fd",
   stdin: "/proc/self/fd/0",
@@ -62,12 +63,16 @@ export const holdsDevices = async (directory: string, signal: AbortSignal): Prom
   }
 }
 
+/** The mounts of that directory as /dev, and of the volume with the sandbox's terminals. */
 export const deviceMounts = (directory: string, terminals: string): EngineMount[] => [
   bind(directory, "/dev", true),
   volumeMount(terminals, "/dev/pts"),
 ]
 
-/** The engine's mount options for terminals of the sandbox's own. */
+/**
+ * The options of the volume that holds a sandbox's own terminals (devpts).
+ * @param idBase the host's id of the sandbox's user and group 0
+ */
 export const terminalOptions = (idBase: number): Readonly<Record<string, string>> => ({
   type: "devpts",
   device: "devpts",

@@ -6,14 +6,21 @@ import type { ExitRecord, Exits } from "./exits.ts"
 import { isAlive, type ProcessIdentity } from "./process.ts"
 import type { SandboxState } from "./state-file.ts"
 
-/** The pause between two looks at whether conmon, which is about to write the exit file, still lives. */
+/**
+ * The interval of looks at whether a process still lives: conmon, which starts the sandbox's first process and writes
+ * its exit status to a file, or that first process itself. After a restart of the server, neither is a child of its.
+ */
 const MONITOR_POLL_MS = 10
 
+/** Exit statuses above this one stand for a signal: 128 and its number. */
 const SIGNAL_BASE = 128
 const LAST_SIGNAL = 64
 const KILLED = SIGNAL_BASE + 9
 
-/** Observes a sandbox by what the kernel and conmon say. The state file alone is never believed. */
+/**
+ * Looks at a sandbox as it is now: the kernel knows its processes and its cgroup, conmon its exit. The state file alone
+ * is never believed.
+ */
 export const observe = async (
   state: SandboxState,
   cgroup: Cgroup,
@@ -88,7 +95,7 @@ export const untilEnded = async (
   }
 }
 
-/** Reads an exit record. tini and conmon report a signal as 128 and its number. */
+/** Says in the protocol's words how a first process ended. tini and conmon report a signal as 128 and its number. */
 export const describeExit = async (
   { code, at }: ExitRecord,
   cgroup: Cgroup,

@@ -3,10 +3,11 @@ import { LineCounter, parseDocument } from "yaml"
 import { readOwned } from "../owned/read.ts"
 import type { Problem } from "./problem.ts"
 
+/** The configuration file as it was found. */
 export interface ConfigFile {
   readonly path: string
   readonly present: boolean
-  /** Only the owner may read the file. */
+  /** Whether only the owner may read the file, as a file with a secret requires. */
   readonly isPrivate: boolean
   /** The keys and values, not yet checked. */
   readonly values: Readonly<Record<string, unknown>>

@@ -125,6 +125,7 @@ const checkSecrets = ({ path, values, isPrivate }: ConfigFile): Problem[] =>
     }),
   )
 
+/** The value of a key from the first source that has it, and the name of that source; else its default. */
 const choose = (key: KeyEntry, sources: readonly Source[], directories: Directories) => {
   const { name } = key
   const source = sources.find(({ values }) => Object.hasOwn(values, name))

@@ -19,7 +19,7 @@ import { openViews, type Views } from "./requests/views.ts"
 import { openRooms, type Rooms, type SandboxesParts } from "./rooms.ts"
 import { unknownWorkspace } from "./state/unknown.ts"
 
-/** Sandboxes as the API shows them. */
+/** What the API shows of sandboxes and of their boots. The id of an earlier sandbox leads to the current one. */
 export interface SandboxViews extends Views {
   trace(sandbox: SandboxId, signal: AbortSignal): Promise<BootTrace>
 }

@@ -43,13 +43,14 @@ export interface Sessions {
   answer(session: SessionId, answer: AskAnswer): Promise<void>
   transcript(session: SessionId): Promise<Transcript>
   /**
-   * Gives the events after that number, then new ones, in order, without a gap or a repeat, until the signal fires. A
-   * slow reader holds up nobody. Fails at once where there is no such session.
+   * Gives the events with a higher number than `after`, then new ones, in order, without a gap or a repeat, until the
+   * signal fires. A slow reader holds up nobody. Fails at once where there is no such session.
    */
   events(session: SessionId, after: number, signal: AbortSignal): Promise<AsyncIterable<StreamPage>>
 }
 
 export interface SessionsParts {
+  /** The rows of sessions and prompts, and the log of events. */
   readonly stored: Stored
   readonly store: Pick<Store, "db" | "compact" | "durably">
   readonly sandboxes: Pick<Sandboxes, "use" | "running" | "workspaces">

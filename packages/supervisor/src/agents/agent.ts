@@ -35,7 +35,10 @@ export interface Agent {
   trouble(): string | undefined
   /** The last output of the agent's process, to explain why it does not start. */
   lastOutput(): string
-  /** Runs a prompt to its end, or until the signal stops it. No process of the prompt remains after a stop. */
+  /**
+   * Runs a prompt to its end, or until the signal stops it: then it returns the state `stopped`, or throws. No process
+   * of the prompt remains after a stop.
+   */
   prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult>
   /** Passes on a person's answer to an ask of that prompt. Returns false if the agent does not wait for it. */
   answer(prompt: PromptId, answer: AskAnswer): boolean

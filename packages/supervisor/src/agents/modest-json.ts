@@ -1,3 +1,7 @@
+/*
+ * JSON from an agent, which is parsed only if it is modest: neither deep nor of very many values.
+ */
+
 /**
  * How deep objects and lists may nest. Agents' messages have a few levels; code that recurses into them has a small
  * stack.
@@ -11,12 +15,16 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
 
-/** Parses an agent's message. Throws if it has too many values, since a value costs far more memory than its byte. */
+/**
+ * Parses an agent's message. Throws if it is too deep or has too many values, since a value costs far more memory than
+ * its byte.
+ */
 export const parseModest = (text: string): unknown => {
   requireModest(text)
   return JSON.parse(text)
 }
 
+/** Counts levels and values in the text as it is, so that a message with too many is never parsed. */
 const requireModest = (text: string): void => {
   let depth = 0
   let values = 0

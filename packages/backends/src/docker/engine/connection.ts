@@ -14,15 +14,16 @@ export interface Request {
   readonly file?: Buffer | Readable
 }
 
-/** Resolves with the answer's head, its body still to be read, whatever its status. */
+/** Sends a request to the engine. Resolves with the answer's head, its body still to be read, whatever its status. */
 export type Dial = (request: Request, signal: AbortSignal) => Promise<IncomingMessage>
 
 /** Treats no status as an error: the caller judges statuses together with the body. */
 const EVERY_STATUS = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [at + 100, true]))
 
 /**
- * An agent with a short text form. For a debug log that nobody reads, the client writes each request with its agent as
- * text, including everything that all running requests hold, which takes longer than the engine does.
+ * Node's `http.Agent`, which opens connections, with a short text form. For a debug log that nobody reads, the client
+ * (dockerode) writes each request as text with its agent and everything that all running requests hold, which takes
+ * longer than the engine does.
  */
 class QuietAgent extends Agent {
   [inspect.custom](): string {
@@ -31,8 +32,8 @@ class QuietAgent extends Agent {
 }
 
 /**
- * Connections to one engine. Each request has its own: a kept one may lead to an engine that has ended since,
- * and a new one costs a tenth of a millisecond.
+ * Loads the client of an engine's API, and returns what sends requests with it. Each request has a connection of its
+ * own: a kept one may lead to an engine that has ended since, and a new one costs a tenth of a millisecond.
  */
 export const connectTo = async (address: EngineAddress, version?: string): Promise<Dial> => {
   // The client is loaded with the first engine, so that a server without one does not pay for it.

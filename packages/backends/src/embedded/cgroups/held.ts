@@ -4,8 +4,9 @@ import type { Base } from "./find-base.ts"
 import type { Controller, Hierarchy } from "./hierarchy.ts"
 
 /**
- * Judges which abilities the found bases give, and why the others are missing.
- * @param refused the hierarchies in which no base was found, with the kernel's words
+ * Says which limits and abilities cgroups hold on this host, and why the others are missing.
+ * @param bases the places of the installation's group of cgroups, one in each hierarchy that has one
+ * @param refused the hierarchies that have none, with the kernel's words
  */
 export const judgeAbilities = (
   mounts: CgroupMounts,

@@ -2,12 +2,16 @@ import type { Gate, Hook } from "./gate.ts"
 import type { Names } from "./names.ts"
 import { demand } from "./tool.ts"
 
-/** Another program may hold iptables' own lock for a while. */
+/** Lets iptables wait up to three seconds for its own lock, which another program may hold. */
 const WAIT = ["-w", "3"]
 
 const CHAINS = { forward: "FORWARD", input: "INPUT" } as const
 
-/** A chain of iptables' filter table, changed by the one of its two programs that made it. */
+/**
+ * The gate (`gate.ts`) for a chain of iptables' filter table: it lets sandboxes' packets through before the chain's end
+ * refuses them.
+ * @param program `iptables`, or `iptables-legacy` for a chain of the older iptables, which nft does not show
+ */
 export const iptablesGate = (program: string, hook: Hook): Gate => {
   const chain = CHAINS[hook]
   const iptables = (...args: string[]) =>
@@ -37,11 +41,13 @@ export const iptablesGate = (program: string, hook: Hook): Gate => {
   }
 }
 
+/** What a chain has. */
 interface Listing {
+  /** Whether its last rule or its policy refuses all packets that come so far. */
   readonly refuses: boolean
   /** The numbers of our rules, as iptables counts them. */
   readonly ours: readonly number[]
-  /** The number at which a rule is the last before the chain refuses. */
+  /** The number to insert a rule at, so that it is the last before the chain refuses. */
   readonly endsAt: number
 }
 
@@ -57,6 +63,7 @@ const parse = (text: string, chain: string, { comment }: Names): Listing => {
   }
 }
 
+/** The rules that accept packets: those of sandboxes to elsewhere, and the answers; to the host itself, DNS alone. */
 const rulesOf = (hook: Hook, { devicePrefix, comment }: Names): string[][] => {
   const accept = ["-m", "comment", "--comment", comment, "-j", "ACCEPT"]
   const from = ["-i", `${devicePrefix}+`]
