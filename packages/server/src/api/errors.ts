@@ -1,6 +1,6 @@
-import { STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
+import { bareAnswer } from "./bare-answer.ts"
 
 /** The error of the table for whatever a hook, a handler or the framework threw. */
 export const berthErrorOf = (thrown: unknown, limitBytes: number | undefined): BerthError => {
@@ -38,17 +38,7 @@ export const answerBrokenRequest = (thrown: NodeJS.ErrnoException, socket: Socke
     return
   }
   const error = brokenRequest(thrown)
-  const body = JSON.stringify(error.toJSON())
-  socket.end(
-    [
-      `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? "Error"}`,
-      "Content-Type: application/json; charset=utf-8",
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      "Connection: close",
-      "",
-      body,
-    ].join("\r\n"),
-  )
+  socket.end(bareAnswer(error.status, error))
 }
 
 const brokenRequest = (cause: NodeJS.ErrnoException): BerthError => {

@@ -79,9 +79,11 @@ export interface OpenPrompt extends StoredPrompt {
 export type AssignedPrompt = OpenPrompt & { readonly sandbox: SandboxId }
 
 type SessionCall = "create" | "get" | "require" | "view" | "list"
+type QueueCall = "next" | "busy" | "overdue" | "hasOtherShell"
 
 export const openRows = (db: Kysely<Database>): Rows => ({
   ...sessionRows(db),
+  ...queueRows(db),
   ...promptRows(db),
 })
 
@@ -132,18 +134,8 @@ const sessionRows = (db: Kysely<Database>): Pick<Rows, SessionCall> => ({
   },
 })
 
-const promptRows = (db: Kysely<Database>): Omit<Rows, SessionCall> => ({
-  prompts: async (session) => {
-    await sessionOf(db, session)
-    const rows = await db
-      .selectFrom("prompts")
-      .selectAll()
-      .where("session", "=", session)
-      .orderBy("number")
-      .execute()
-    return rows.map(promptOf)
-  },
-  hasKey: async (session, key) => (await underKey(db, session, key)) !== undefined,
+/** The prompts that are not over, as the driver takes them up. */
+const queueRows = (db: Kysely<Database>): Pick<Rows, QueueCall> => ({
   next: async (session) => {
     const row = await db
       .selectFrom("prompts")
@@ -164,21 +156,6 @@ const promptRows = (db: Kysely<Database>): Omit<Rows, SessionCall> => ({
     const isStopRequested = row.stop_requested === 1
     return { ...promptOf(prompt), workspace, agent: kind, isStopRequested }
   },
-  isPending: async (prompt) => {
-    const row = await db
-      .selectFrom("prompts")
-      .select("state")
-      .where("id", "=", prompt)
-      .executeTakeFirst()
-    return row !== undefined && isPending(row.state)
-  },
-  attachments: (prompt) =>
-    db
-      .selectFrom("attachments")
-      .select(["name", "content"])
-      .where("prompt", "=", prompt)
-      .orderBy("name")
-      .execute(),
   busy: async () => {
     const rows = await db.selectFrom("prompts").select("session").distinct().where(isOpen).execute()
     return rows.map(({ session }) => session)
@@ -210,6 +187,35 @@ const promptRows = (db: Kysely<Database>): Omit<Rows, SessionCall> => ({
       .executeTakeFirst()
     return other !== undefined
   },
+})
+
+const promptRows = (db: Kysely<Database>): Omit<Rows, SessionCall | QueueCall> => ({
+  prompts: async (session) => {
+    await sessionOf(db, session)
+    const rows = await db
+      .selectFrom("prompts")
+      .selectAll()
+      .where("session", "=", session)
+      .orderBy("number")
+      .execute()
+    return rows.map(promptOf)
+  },
+  hasKey: async (session, key) => (await underKey(db, session, key)) !== undefined,
+  isPending: async (prompt) => {
+    const row = await db
+      .selectFrom("prompts")
+      .select("state")
+      .where("id", "=", prompt)
+      .executeTakeFirst()
+    return row !== undefined && isPending(row.state)
+  },
+  attachments: (prompt) =>
+    db
+      .selectFrom("attachments")
+      .select(["name", "content"])
+      .where("prompt", "=", prompt)
+      .orderBy("name")
+      .execute(),
   lastSandbox: async (session) => {
     const row = await db
       .selectFrom("prompts")

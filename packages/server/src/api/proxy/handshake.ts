@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto"
-import { type IncomingMessage, STATUS_CODES } from "node:http"
+import type { IncomingMessage } from "node:http"
 import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
@@ -11,6 +11,7 @@ import {
   SUBPROTOCOL,
 } from "@berth/protocol/sandboxes"
 import { bearerOf } from "../authorize.ts"
+import { bareAnswer } from "../bare-answer.ts"
 import { OPCODE, writeClose, writeFrame } from "./frame-header.ts"
 
 /** A client's request for a WebSocket. */
@@ -73,17 +74,7 @@ export const refuse = (
     socket.end(refusalFrames(error.said))
     return
   }
-  const body = JSON.stringify(error.said)
-  socket.end(
-    [
-      `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? "Error"}`,
-      "Content-Type: application/json; charset=utf-8",
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      "Connection: close",
-      "",
-      body,
-    ].join("\r\n"),
-  )
+  socket.end(bareAnswer(error.status, error.said))
 }
 
 /** The frames that tell a connected client why its connection ends, and close it. */
