@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises"
-import { type Answer, AskId } from "@berth/protocol/bridge"
+import { type HostAnswer, HostRequestId } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import { describe, expect, it } from "vitest"
 import type { OnHostRequest } from "./answers.ts"
@@ -7,7 +7,7 @@ import { BURST_HOST_REQUESTS, HOST_REQUESTS_PER_SECOND } from "./limits.ts"
 import { playSupervisor } from "./testing/played.ts"
 import { watchBridge } from "./testing/watch.ts"
 
-const idOf = (place: number) => AskId.parse(`ask-${String(place).padStart(20, "0")}`)
+const idOf = (place: number) => HostRequestId.parse(`ask-${String(place).padStart(20, "0")}`)
 const askOf = (place: number) => ({
   type: "ask",
   id: idOf(place),
@@ -25,13 +25,13 @@ const play = async (onHostRequest?: OnHostRequest) => {
   return { supervisor, watched, answers, untilAnswered }
 }
 
-const GRANTED: Answer = { kind: "credential", username: "u", password: "p" }
+const GRANTED: HostAnswer = { kind: "credential", username: "u", password: "p" }
 
-describe("a question of a sandbox", () => {
+describe("a host request", () => {
   it("is answered under its id, and refused without an error's details", async () => {
-    const { supervisor, answers, untilAnswered } = await play(async ({ ask }) => {
-      if (ask.kind === "credential" && ask.path === "1") return GRANTED
-      if (ask.kind === "credential" && ask.path === "2")
+    const { supervisor, answers, untilAnswered } = await play(async ({ request }) => {
+      if (request.kind === "credential" && request.path === "1") return GRANTED
+      if (request.kind === "credential" && request.path === "2")
         throw new BerthError("credentials.none", "there is none", { details: { at: "/root" } })
       throw new Error("/root is broken")
     })
@@ -62,7 +62,7 @@ describe("a question of a sandbox", () => {
   it("waits while another of its kind is answered, and not for one of another kind", async () => {
     const waiting = { credential: [] as (() => void)[], repo: [] as (() => void)[] }
     let most = 0
-    const { supervisor, untilAnswered } = await play(async ({ ask: { kind } }) => {
+    const { supervisor, untilAnswered } = await play(async ({ request: { kind } }) => {
       if (kind === "keys") return { kind, keys: {} }
       if (kind === "host-port") return { kind }
       await new Promise<void>((resolve) => {

@@ -2,13 +2,13 @@ import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import { setTimeout as pause } from "node:timers/promises"
 import type { Throttle } from "@berth/host/throttle"
-import type { Answer, Ask, AskId, ServerMessage } from "@berth/protocol/bridge"
-import { MAX_PENDING_ASKS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
+import type { HostAnswer, HostRequest, HostRequestId, ServerMessage } from "@berth/protocol/bridge"
+import { MAX_PENDING_HOST_REQUESTS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { BerthError, toWireError } from "@berth/protocol/errors"
 
 /** A request of a sandbox to its host, and the means to send what it asked for. */
-export interface HostRequest {
-  readonly ask: Ask
+export interface HostCall {
+  readonly request: HostRequest
   /** Resolves when the sandbox has received all of it. */
   readonly sendBundle: (body: Readable) => Promise<void>
   /** Opens the connection that waits in the sandbox. The caller ends it. */
@@ -19,14 +19,14 @@ export interface HostRequest {
  * Answers a host request. Settles soon after the signal fires: the connection is over then, and the sandbox asks again on
  * the next.
  */
-export type OnHostRequest = (request: HostRequest, signal: AbortSignal) => Promise<Answer>
+export type OnHostRequest = (call: HostCall, signal: AbortSignal) => Promise<HostAnswer>
 
 export interface AnswersOptions {
   readonly onHostRequest: OnHostRequest
   /** One throttle for all connections to a sandbox: connecting anew gives it no more. */
   readonly throttle: Throttle
-  readonly putBundle: (id: AskId, body: Readable, signal: AbortSignal) => Promise<void>
-  readonly openTunnel: (id: AskId, signal: AbortSignal) => Promise<Socket>
+  readonly putBundle: (id: HostRequestId, body: Readable, signal: AbortSignal) => Promise<void>
+  readonly openTunnel: (id: HostRequestId, signal: AbortSignal) => Promise<Socket>
   readonly send: (message: Extract<ServerMessage, { type: "answer" }>) => void
 }
 
@@ -37,25 +37,28 @@ export interface AnswersOptions {
 export class Answers {
   readonly #options: AnswersOptions
   readonly #over = new AbortController()
-  readonly #outstanding = new Set<AskId>()
-  readonly #waiting = new Set<{ readonly id: AskId; readonly ask: Ask }>()
-  readonly #answering = new Map<Ask["kind"], Promise<void>>()
+  readonly #outstanding = new Set<HostRequestId>()
+  readonly #waiting = new Set<{ readonly id: HostRequestId; readonly request: HostRequest }>()
+  readonly #answering = new Map<HostRequest["kind"], Promise<void>>()
 
   constructor(options: AnswersOptions) {
     this.#options = options
   }
 
   /** Throws if the sandbox asks as no supervisor does. */
-  take(id: AskId, ask: Ask): void {
+  take(id: HostRequestId, request: HostRequest): void {
     if (this.#outstanding.has(id))
-      throw new BerthError("bridge.protocol_violated", "the sandbox asked twice under one id")
-    if (this.#outstanding.size >= MAX_PENDING_ASKS) {
+      throw new BerthError(
+        "bridge.protocol_violated",
+        "the sandbox sent two host requests under one id",
+      )
+    if (this.#outstanding.size >= MAX_PENDING_HOST_REQUESTS) {
       throw new BerthError("bridge.limit_exceeded", "the sandbox requests too much at once", {
-        details: { limit: "asks", max: MAX_PENDING_ASKS },
+        details: { limit: "host requests", max: MAX_PENDING_HOST_REQUESTS },
       })
     }
     this.#outstanding.add(id)
-    this.#waiting.add({ id, ask })
+    this.#waiting.add({ id, request })
     this.#advance()
   }
 
@@ -68,10 +71,10 @@ export class Answers {
 
   #advance(): void {
     for (const next of this.#waiting) {
-      const { kind } = next.ask
+      const { kind } = next.request
       if (this.#answering.has(kind)) continue
       this.#waiting.delete(next)
-      const answering = this.#answer(next.id, next.ask).finally(() => {
+      const answering = this.#answer(next.id, next.request).finally(() => {
         this.#answering.delete(kind)
         this.#advance()
       })
@@ -79,14 +82,14 @@ export class Answers {
     }
   }
 
-  async #answer(id: AskId, ask: Ask): Promise<void> {
+  async #answer(id: HostRequestId, request: HostRequest): Promise<void> {
     const { onHostRequest, putBundle, openTunnel, throttle, send } = this.#options
     const { signal } = this.#over
     const sendBundle = (body: Readable) => putBundle(id, body, signal)
-    const request = { ask, sendBundle, openTunnel: () => openTunnel(id, signal) }
+    const call = { request, sendBundle, openTunnel: () => openTunnel(id, signal) }
     const waitMs = throttle.take(1, performance.now())
     const answer = await pause(waitMs, undefined, { signal })
-      .then(() => onHostRequest(request, signal))
+      .then(() => onHostRequest(call, signal))
       .catch(refusal)
     if (signal.aborted) return
     this.#outstanding.delete(id)
@@ -95,12 +98,12 @@ export class Answers {
 }
 
 /** The answer to a failed request: code and message, without the details, which are the host's. */
-const refusal = (thrown: unknown): Answer => {
+const refusal = (thrown: unknown): HostAnswer => {
   const { code, message } = toWireError(thrown)
   return { kind: "refused", code, reason: message.slice(0, MAX_REASON_CHARS) }
 }
 
 /** The default where no answers are configured. */
 export const answerNothing: OnHostRequest = async () => {
-  throw new BerthError("bridge.refused", "this server answers no questions of sandboxes")
+  throw new BerthError("bridge.refused", "this server answers no host requests of sandboxes")
 }

@@ -34,7 +34,7 @@ export const MAX_MESSAGE_DEPTH = 16
 export const MAX_REASON_CHARS = 4096
 
 /** The most unanswered questions of a supervisor. Further ones wait; the server ends a sandbox that sends more. */
-export const MAX_PENDING_ASKS = 32
+export const MAX_PENDING_HOST_REQUESTS = 32
 
 /**
  * The most commits that a question for a repo names as present: tips of branches, of which any recent one is enough.

@@ -44,16 +44,16 @@ export const PromptStanding = z.discriminatedUnion("state", [
 export type PromptStanding = z.infer<typeof PromptStanding>
 
 /**
- * The supervisor makes new ids after each of its starts, so that an answer to an earlier question is never taken for
- * another's.
+ * The id of a host request. The supervisor makes new ones after each of its starts, so that an answer to an earlier
+ * request is never taken for another's.
  */
-export const AskId = idWith("ask")
-export type AskId = z.infer<typeof AskId>
+export const HostRequestId = idWith("ask")
+export type HostRequestId = z.infer<typeof HostRequestId>
 
 /** The id of a commit, in either of git's formats. */
 export const CommitId = z.string().regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, "must be a commit's id")
 
-const asked = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
+const ofKind = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
   z.strictObject({ kind: z.literal(kind), ...shape })
 
 /**
@@ -65,33 +65,33 @@ const Submodule = z.strictObject({
   paths: listOf(RelativePath, { min: 1, max: MAX_SUBMODULE_DEPTH }),
 })
 
-/** A question of a sandbox for something that only the server can reach. It is neither numbered nor journalled. */
-export const Ask = z.discriminatedUnion("kind", [
+/** A sandbox's request for something that only the server can reach. It is neither numbered nor journalled. */
+export const HostRequest = z.discriminatedUnion("kind", [
   /** Asks for a repo of the host, by its directory in the plan. It is sent to `PUT /bundles/{id}` before the answer. */
-  asked("repo", {
+  ofKind("repo", {
     repo: RelativePath,
     ref: GitRef.optional(),
     have: listOf(CommitId, { max: MAX_HAVE }),
     submodule: Submodule.optional(),
   }),
   /** Asks for a credential, in the words of git's credential protocol. */
-  asked("credential", {
+  ofKind("credential", {
     protocol: z.string().min(1).max(16),
     host: z.string().min(1).max(MAX_URL_CHARS),
     path: z.string().max(MAX_URL_CHARS).optional(),
   }),
   /** Asks for the keys of the agent, as the plan names them. */
-  asked("keys", {}),
+  ofKind("keys", {}),
   /**
    * Asks for a connection to a port of the host. The server opens `/host-ports/{id}`, which carries it, before the
    * answer.
    */
-  asked("host-port", { port: HostPort }),
+  ofKind("host-port", { port: HostPort }),
 ])
-export type Ask = z.infer<typeof Ask>
+export type HostRequest = z.infer<typeof HostRequest>
 
-export const Answer = z.discriminatedUnion("kind", [
-  asked("repo", {
+export const HostAnswer = z.discriminatedUnion("kind", [
+  ofKind("repo", {
     commit: CommitId,
     /** The branch that the ref names; absent for a tag or a commit. */
     branch: z.string().min(1).max(MAX_BRANCH_CHARS).optional(),
@@ -107,15 +107,15 @@ export const Answer = z.discriminatedUnion("kind", [
     /** Why the repo of the host does not have the submodule's commit. Then nothing was sent. */
     absent: z.string().min(1).max(MAX_REASON_CHARS).optional(),
   }),
-  asked("credential", {
+  ofKind("credential", {
     username: z.string().max(MAX_CREDENTIAL_CHARS),
     password: z.string().max(MAX_CREDENTIAL_CHARS),
   }),
-  asked("keys", { keys: Environment }),
-  asked("host-port", {}),
-  asked("refused", { code: z.string().max(128), reason: z.string().max(MAX_REASON_CHARS) }),
+  ofKind("keys", { keys: Environment }),
+  ofKind("host-port", {}),
+  ofKind("refused", { code: z.string().max(128), reason: z.string().max(MAX_REASON_CHARS) }),
 ])
-export type Answer = z.infer<typeof Answer>
+export type HostAnswer = z.infer<typeof HostAnswer>
 
 /**
  * A message of the server to a supervisor. Its hello comes first on every connection. Any message may be sent again
@@ -139,8 +139,8 @@ export const ServerMessage = z.discriminatedUnion("type", [
   message("prompt.stop", { prompt: PromptId }),
   /** The answer to an agent's question while this prompt runs. If the agent no longer waits for it, nothing happens. */
   message("prompt.answer", { prompt: PromptId, answer: AskAnswer }),
-  /** The answer to an ask. The supervisor ignores it if it no longer waits for it. */
-  message("answer", { id: AskId, answer: Answer }),
+  /** The answer to a host request. The supervisor ignores it if it no longer waits for it. */
+  message("answer", { id: HostRequestId, answer: HostAnswer }),
 ])
 export type ServerMessage = z.infer<typeof ServerMessage>
 
@@ -165,8 +165,8 @@ export const SupervisorMessage = z.discriminatedUnion("type", [
     code: z.string().max(128),
     reason: z.string().max(MAX_REASON_CHARS),
   }),
-  /** A question, sent again on each new connection until it is answered. */
-  message("ask", { id: AskId, ask: Ask }),
+  /** A host request, sent again on each new connection until it is answered. Earlier supervisors call it so, too. */
+  message("ask", { id: HostRequestId, ask: HostRequest }),
 ])
 export type SupervisorMessage = z.infer<typeof SupervisorMessage>
 

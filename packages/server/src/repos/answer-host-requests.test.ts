@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Writable } from "node:stream"
-import type { Ask } from "@berth/protocol/bridge"
+import type { HostRequest } from "@berth/protocol/bridge"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
 import { createLogger } from "../logging/logger.ts"
@@ -38,11 +38,18 @@ const host = async (repos: readonly WorkspaceRepo[]) => {
     for await (const chunk of body) sent.push(chunk)
   }
   const openTunnel = () => Promise.reject(new Error("nothing waits for one"))
-  const question = { sendBundle, openTunnel }
-  return { ask: (ask: Ask) => answer({ ask, ...question }, never), lines, log, sent, asked, home }
+  const means = { sendBundle, openTunnel }
+  return {
+    ask: (request: HostRequest) => answer({ request, ...means }, never),
+    lines,
+    log,
+    sent,
+    asked,
+    home,
+  }
 }
 
-const credential = (url: string): Ask => {
+const credential = (url: string): HostRequest => {
   const [, protocol = "", host = "", path] = /^(\w+):\/\/([^/]*)(?:\/(.*))?$/s.exec(url) ?? []
   return { kind: "credential", protocol, host, ...(path !== undefined && { path }) }
 }

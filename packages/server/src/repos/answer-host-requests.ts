@@ -1,7 +1,7 @@
 import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import { setTimeout as pause } from "node:timers/promises"
-import type { Answer, Ask } from "@berth/protocol/bridge"
+import type { HostAnswer, HostRequest } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Environment } from "@berth/protocol/workspace"
@@ -31,7 +31,7 @@ export interface AnswerOptions {
   /** Connects one of the ports of the host that the workspace names; absent if it names none. */
   readonly connectHostPort?: (
     port: number,
-    openTunnel: HostRequest["openTunnel"],
+    openTunnel: HostCall["openTunnel"],
     signal: AbortSignal,
   ) => Promise<void>
   readonly secrets: Secrets
@@ -39,8 +39,8 @@ export interface AnswerOptions {
 }
 
 /** A host request of a sandbox, with the ways to answer it that carry more than a message. */
-interface HostRequest {
-  readonly ask: Ask
+interface HostCall {
+  readonly request: HostRequest
   readonly sendBundle: (body: Readable) => Promise<void>
   readonly openTunnel: () => Promise<Socket>
 }
@@ -53,23 +53,26 @@ export const answerHostRequests = (options: AnswerOptions) => {
   const { sandbox, repos, log } = options
   const pace = new PackingPace()
   return (
-    { ask, sendBundle: send, openTunnel }: HostRequest,
+    { request, sendBundle: send, openTunnel }: HostCall,
     signal: AbortSignal,
-  ): Promise<Answer> => {
-    if (ask.kind === "credential") {
-      const { protocol, host, path } = ask
+  ): Promise<HostAnswer> => {
+    if (request.kind === "credential") {
+      const { protocol, host, path } = request
       return operation(log, "credential.grant", { sandbox, protocol, host, path }, async () => {
         const urls = repos.map(({ url }) => url)
-        return { kind: "credential", ...(await fillCredential(ask, urls, { ...options, signal })) }
+        return {
+          kind: "credential",
+          ...(await fillCredential(request, urls, { ...options, signal })),
+        }
       })
     }
-    if (ask.kind === "keys") {
+    if (request.kind === "keys") {
       return operation(log, "keys.grant", { sandbox }, async () => {
         return { kind: "keys", keys: (await options.readKeys?.()) ?? {} }
       })
     }
-    if (ask.kind === "host-port") return connected(options, ask.port, openTunnel, signal)
-    const { repo, ref, have, submodule } = ask
+    if (request.kind === "host-port") return connected(options, request.port, openTunnel, signal)
+    const { repo, ref, have, submodule } = request
     const named = { sandbox, repo, ref, submodule: submodule?.paths.join("/") }
     return operation(log, "repo.send", named, async (note) => {
       const path = pathOf(repos, repo, ref)
@@ -102,9 +105,9 @@ export const answerHostRequests = (options: AnswerOptions) => {
 const connected = async (
   { connectHostPort }: AnswerOptions,
   port: number,
-  openTunnel: HostRequest["openTunnel"],
+  openTunnel: HostCall["openTunnel"],
   signal: AbortSignal,
-): Promise<Answer> => {
+): Promise<HostAnswer> => {
   if (connectHostPort === undefined)
     throw new BerthError("host_port.refused", "the workspace names no port of the host")
   await connectHostPort(port, openTunnel, signal)

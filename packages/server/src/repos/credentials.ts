@@ -1,4 +1,4 @@
-import type { Ask } from "@berth/protocol/bridge"
+import type { HostRequest } from "@berth/protocol/bridge"
 import { MAX_CREDENTIAL_CHARS } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import type { Secrets } from "../logging/secrets.ts"
@@ -7,7 +7,7 @@ import { git } from "./git.ts"
 /** A helper on the host may ask a service for a token. */
 export const FILL_DEADLINE_MS = 20_000
 
-type CredentialAsk = Extract<Ask, { kind: "credential" }>
+type CredentialRequest = Extract<HostRequest, { kind: "credential" }>
 
 export interface Credential {
   readonly username: string
@@ -27,18 +27,18 @@ export interface CredentialOptions {
  * sandbox's words are only compared: git is given the workspace's URL.
  */
 export const fillCredential = async (
-  ask: CredentialAsk,
+  request: CredentialRequest,
   urls: readonly string[],
   options: CredentialOptions,
 ): Promise<Credential> => {
-  const wanted = placeOf(ask)
+  const wanted = placeOf(request)
   const url = urls.find((url) => {
     const place = placeOfUrl(url)
     return place !== undefined && place === wanted
   })
   if (url === undefined)
     throw new BerthError("credentials.refused", "that is no repo of this sandbox's workspace", {
-      details: { protocol: ask.protocol, host: ask.host, path: ask.path },
+      details: { protocol: request.protocol, host: request.host, path: request.path },
     })
   return await fill(url, options)
 }
@@ -50,7 +50,7 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = { http: ":80", https: ":
  * A repo's address in normal form; undefined if it cannot be granted. Git's own normalization of a URL is not repeated
  * here: a path with escapes or dots in it is another path, not a way to write the same one.
  */
-const placeOf = ({ protocol, host, path }: CredentialAsk): string | undefined => {
+const placeOf = ({ protocol, host, path }: CredentialRequest): string | undefined => {
   const port = Object.hasOwn(DEFAULT_PORTS, protocol) && DEFAULT_PORTS[protocol]
   const name = host.toLowerCase()
   const repo = path?.replace(/\/+$/, "").replace(/\.git$/, "")

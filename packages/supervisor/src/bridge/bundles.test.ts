@@ -11,7 +11,7 @@ import {
 import { request } from "node:http"
 import { join } from "node:path"
 import { Readable } from "node:stream"
-import type { AskId } from "@berth/protocol/bridge"
+import type { HostRequestId } from "@berth/protocol/bridge"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { temporaryDirectory } from "../journal/testing/events.ts"
@@ -26,7 +26,7 @@ const COMMIT = "0".repeat(40)
 const asking = async (directory = temporaryDirectory()) => {
   const hostRequests = new HostRequests()
   const server = await serve({ hostRequests })
-  let id = "" as AskId
+  let id = "" as HostRequestId
   hostRequests.connect((ask) => {
     id = ask.id
   })

@@ -3,7 +3,7 @@ import { lstatSync } from "node:fs"
 import { connect } from "node:net"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
-import type { Ask } from "@berth/protocol/bridge"
+import type { HostRequest } from "@berth/protocol/bridge"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { temporaryDirectory } from "../journal/testing/events.ts"
@@ -13,7 +13,7 @@ import { HostRequests } from "./host-requests.ts"
 /** A socket for git, with a server behind it that grants everything. */
 const serve = async (options: Partial<CredentialsOptions> = {}) => {
   const hostRequests = new HostRequests()
-  const asked: Ask[] = []
+  const asked: HostRequest[] = []
   hostRequests.connect(({ id, ask }) => {
     asked.push(ask)
     queueMicrotask(() =>

@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync } from "node:fs"
 import { createServer, type Socket } from "node:net"
 import { dirname } from "node:path"
-import type { Ask } from "@berth/protocol/bridge"
+import type { HostRequest } from "@berth/protocol/bridge"
 import { MAX_URL_CHARS } from "@berth/protocol/bridge-limits"
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { User } from "../processes/user.ts"
@@ -106,7 +106,7 @@ const readQuestion = (socket: Socket, deadlineMs: number): Promise<string> =>
   })
 
 /** Parses lines of `key=value`, and ignores other lines. */
-const parseQuestion = (text: string): Extract<Ask, { kind: "credential" }> => {
+const parseQuestion = (text: string): Extract<HostRequest, { kind: "credential" }> => {
   const said = new Map(
     text.split("\n").flatMap((line) => {
       const at = line.indexOf("=")

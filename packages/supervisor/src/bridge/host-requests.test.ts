@@ -1,28 +1,28 @@
-import type { Answer, Ask, AskId } from "@berth/protocol/bridge"
-import { AskId as AskIdSchema } from "@berth/protocol/bridge"
-import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
+import type { HostAnswer, HostRequest, HostRequestId } from "@berth/protocol/bridge"
+import { HostRequestId as AskIdSchema } from "@berth/protocol/bridge"
+import { MAX_PENDING_HOST_REQUESTS } from "@berth/protocol/bridge-limits"
 import { describe, expect, it } from "vitest"
 import { HostRequests } from "./host-requests.ts"
 import { connect, helloTo, serve } from "./testing/supervisor.ts"
 
 const never = new AbortController().signal
-const QUESTION: Extract<Ask, { kind: "credential" }> = {
+const QUESTION: Extract<HostRequest, { kind: "credential" }> = {
   kind: "credential",
   protocol: "https",
   host: "example.test",
   path: "repo",
 }
-const GRANTED: Answer = { kind: "credential", username: "u", password: "p" }
+const GRANTED: HostAnswer = { kind: "credential", username: "u", password: "p" }
 
 /** Makes host requests, and notes those that are sent on connections that the test plays. */
 const play = (options?: ConstructorParameters<typeof HostRequests>[0]) => {
   const hostRequests = new HostRequests(options)
-  const said: AskId[] = []
+  const said: HostRequestId[] = []
   const join = () => hostRequests.connect(({ id }) => said.push(id))
   return { hostRequests, said, join }
 }
 
-const lastOf = (said: readonly AskId[]) => said.at(-1) as AskId
+const lastOf = (said: readonly HostRequestId[]) => said.at(-1) as HostRequestId
 
 describe("a question to the server", () => {
   it("waits for a connection, and is sent again on each connection until it is answered", async () => {
@@ -87,14 +87,14 @@ describe("a question to the server", () => {
     join()
     const stop = new AbortController()
     const given = Array.from({ length: 100 }, () => hostRequests.send(QUESTION, stop.signal))
-    expect(said).toHaveLength(MAX_PENDING_ASKS)
+    expect(said).toHaveLength(MAX_PENDING_HOST_REQUESTS)
     stop.abort(new Error("enough"))
     for (const ask of given) await expect(ask).rejects.toThrow("enough")
     const answer = hostRequests.send(QUESTION, never)
-    expect(said).toHaveLength(MAX_PENDING_ASKS)
+    expect(said).toHaveLength(MAX_PENDING_HOST_REQUESTS)
     // The late answer to an abandoned question makes room.
-    hostRequests.answer(said[0] as AskId, GRANTED)
-    expect(said).toHaveLength(MAX_PENDING_ASKS + 1)
+    hostRequests.answer(said[0] as HostRequestId, GRANTED)
+    expect(said).toHaveLength(MAX_PENDING_HOST_REQUESTS + 1)
     hostRequests.answer(lastOf(said), GRANTED)
     expect(await answer).toEqual(GRANTED)
   })

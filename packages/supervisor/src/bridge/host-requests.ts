@@ -1,12 +1,17 @@
 import type { Duplex, Readable } from "node:stream"
-import type { Answer, Ask, AskId, SupervisorMessage } from "@berth/protocol/bridge"
-import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
+import type {
+  HostAnswer,
+  HostRequest,
+  HostRequestId,
+  SupervisorMessage,
+} from "@berth/protocol/bridge"
+import { MAX_PENDING_HOST_REQUESTS } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
 import { randomId } from "@berth/protocol/random-id"
 import type { IncomingBundle } from "./bundles.ts"
 
 /** Time limit of an answer, including restarts of the server. A repo may be large, and comes before its answer. */
-export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
+export const ANSWER_DEADLINES_MS: Readonly<Record<HostRequest["kind"], number>> = {
   credential: 60_000,
   keys: 60_000,
   "host-port": 30_000,
@@ -17,11 +22,11 @@ export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
 export const SERVER_ABSENT_MS = 30_000
 
 export interface HostRequestsOptions {
-  readonly answerDeadlinesMs?: Readonly<Record<Ask["kind"], number>>
+  readonly answerDeadlinesMs?: Readonly<Record<HostRequest["kind"], number>>
   readonly serverAbsentMs?: number
 }
 
-export type Granted<Kind extends Ask["kind"]> = Extract<Answer, { kind: Kind }>
+export type Granted<Kind extends HostRequest["kind"]> = Extract<HostAnswer, { kind: Kind }>
 
 /** The receiver of bytes that the server sends before its answer. */
 export interface Incoming {
@@ -33,9 +38,9 @@ export interface Incoming {
 type Speak = (message: Extract<SupervisorMessage, { type: "ask" }>) => void
 
 interface Pending {
-  readonly ask: Ask
+  readonly ask: HostRequest
   readonly incoming: Incoming
-  readonly resolve: (answer: Answer) => void
+  readonly resolve: (answer: HostAnswer) => void
   readonly reject: (reason: unknown) => void
   absent: NodeJS.Timeout | undefined
 }
@@ -45,14 +50,14 @@ interface Pending {
  * on each new one.
  */
 export class HostRequests {
-  readonly #deadlinesMs: Readonly<Record<Ask["kind"], number>>
+  readonly #deadlinesMs: Readonly<Record<HostRequest["kind"], number>>
   readonly #absentMs: number
-  readonly #pending = new Map<AskId, Pending>()
+  readonly #pending = new Map<HostRequestId, Pending>()
   /**
    * Requests that were sent on this connection and are not answered. One that is not waited for any more stays in it,
    * as the server still counts it.
    */
-  readonly #said = new Set<AskId>()
+  readonly #said = new Set<HostRequestId>()
   #speak: Speak | undefined
 
   constructor({
@@ -67,14 +72,14 @@ export class HostRequests {
    * Sends a request, and resolves with what the server grants. Rejects with its refusal, if no server connects in time, and
    * when the signal fires.
    */
-  async send<Kind extends Ask["kind"]>(
-    ask: Extract<Ask, { kind: Kind }>,
+  async send<Kind extends HostRequest["kind"]>(
+    ask: Extract<HostRequest, { kind: Kind }>,
     signal: AbortSignal,
     incoming: Incoming = {},
   ): Promise<Granted<Kind>> {
     signal.throwIfAborted()
-    const id = randomId("ask") as AskId
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+    const id = randomId("ask") as HostRequestId
+    const { promise, resolve, reject } = Promise.withResolvers<HostAnswer>()
     const pending: Pending = { ask, incoming, resolve, reject, absent: undefined }
     const deadlineMs = this.#deadlinesMs[ask.kind]
     const deadline = setTimeout(() => reject(overdue(ask, deadlineMs)), deadlineMs)
@@ -110,7 +115,7 @@ export class HostRequests {
     }
   }
 
-  answer(id: AskId, answer: Answer): void {
+  answer(id: HostRequestId, answer: HostAnswer): void {
     const pending = this.#pending.get(id)
     this.#said.delete(id)
     // Removed at once, so that an answered request is not sent again.
@@ -121,7 +126,7 @@ export class HostRequests {
 
   /** Receives the bundle of a request. Returns false if no request waits for one. */
   async receive(id: string, body: Readable): Promise<boolean> {
-    const pending = this.#pending.get(id as AskId)
+    const pending = this.#pending.get(id as HostRequestId)
     const bundle = pending?.incoming.bundle
     if (pending === undefined || bundle === undefined) return false
     try {
@@ -140,10 +145,10 @@ export class HostRequests {
    * request waits for one.
    */
   takeTunnel(id: string): ((tunnel: Duplex) => void) | undefined {
-    const pending = this.#pending.get(id as AskId)
+    const pending = this.#pending.get(id as HostRequestId)
     const onTunnel = pending?.incoming.onTunnel
     if (onTunnel === undefined) return undefined
-    this.#pending.delete(id as AskId)
+    this.#pending.delete(id as HostRequestId)
     pending?.resolve({ kind: "host-port" })
     return onTunnel
   }
@@ -151,7 +156,7 @@ export class HostRequests {
   #sayMore(): void {
     if (this.#speak === undefined) return
     for (const [id, { ask }] of this.#pending) {
-      if (this.#said.size >= MAX_PENDING_ASKS) return
+      if (this.#said.size >= MAX_PENDING_HOST_REQUESTS) return
       if (this.#said.has(id)) continue
       this.#said.add(id)
       this.#speak({ type: "ask", id, ask })
@@ -163,7 +168,10 @@ export class HostRequests {
   }
 }
 
-const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<Kind> => {
+const granted = <Kind extends HostRequest["kind"]>(
+  kind: Kind,
+  answer: HostAnswer,
+): Granted<Kind> => {
   if (answer.kind === kind) return answer as Granted<Kind>
   if (answer.kind !== "refused")
     throw new BerthError("bridge.protocol_violated", "the server answered another request")
@@ -171,7 +179,7 @@ const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<
   throw new BerthError(code, answer.reason, { details: { asked: kind, refusedBy: "server" } })
 }
 
-const overdue = ({ kind }: Ask, deadlineMs: number): BerthError =>
+const overdue = ({ kind }: HostRequest, deadlineMs: number): BerthError =>
   new BerthError("deadline.exceeded", "the server did not answer in time", {
     details: { asked: kind, deadlineMs },
   })

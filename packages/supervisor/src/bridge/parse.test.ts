@@ -1,4 +1,4 @@
-import { AskId, ServerMessage } from "@berth/protocol/bridge"
+import { HostRequestId, ServerMessage } from "@berth/protocol/bridge"
 import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
 import { MAX_NAME_CHARS, MAX_PROMPT_MS, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
@@ -11,7 +11,7 @@ const prompt = newId.prompt()
 const session = newId.session()
 const sandbox = newId.sandbox()
 
-const id = AskId.parse(`ask-${prompt.slice(3)}`)
+const id = HostRequestId.parse(`ask-${prompt.slice(3)}`)
 const commit = "0123456789".repeat(4)
 
 const answer = (answer: Extract<ServerMessage, { type: "answer" }>["answer"]): ServerMessage => ({

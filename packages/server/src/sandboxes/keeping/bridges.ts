@@ -2,7 +2,7 @@ import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import type { Activity } from "@berth/protocol/activity"
 import type { BootTrace } from "@berth/protocol/boot"
-import type { Answer, Ask, PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import type { HostAnswer, HostRequest, PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import type { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
@@ -41,12 +41,12 @@ export interface BridgeCall {
   readonly onEvents: (events: readonly Event[]) => Promise<void>
   readonly onHostRequest: (
     question: {
-      readonly ask: Ask
+      readonly request: HostRequest
       readonly sendBundle: (body: Readable) => Promise<void>
       readonly openTunnel: () => Promise<Socket>
     },
     signal: AbortSignal,
-  ) => Promise<Answer>
+  ) => Promise<HostAnswer>
   readonly onState: (state: { readonly kind: BridgeKind; readonly reason?: BerthError }) => void
 }
 
