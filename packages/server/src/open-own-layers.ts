@@ -32,13 +32,22 @@ export const openOwnLayers = async (
     idBase: backend.idBase,
     ...(at && { at }),
   })
-  await resumeFrozen(opened, backend, signal)
+  for (const sandbox of await opened.perhapsFrozen())
+    await rescue
+      .run(() => resumeFrozen(backend, sandbox, signal))
+      .catch((err: unknown) => {
+        signal.throwIfAborted()
+        log.warn({ op: "sandbox.resume", sandbox, err }, STAYS_FROZEN)
+      })
   return repairedFirst(opened, () =>
     rescue.run(() =>
       operation(log, "layers.repair", {}, (note) => repairLayers(opened, backend, note, signal)),
     ),
   )
 }
+
+const STAYS_FROZEN =
+  "a sandbox that an interrupted snapshot left frozen cannot be resumed; it is tried again when the sandbox is used"
 
 type Inspecting = Pick<Backend, "inspect">
 
@@ -47,14 +56,13 @@ const isAlive = async (backend: Inspecting, sandbox: SandboxId, signal: AbortSig
   return state !== undefined && state !== "exited"
 }
 
-/** Resumes sandboxes that an interrupted snapshot left frozen, before anything asks whether they are paused. */
+/** Resumes a sandbox that an interrupted snapshot left frozen, before anything asks whether it is paused. */
 const resumeFrozen = async (
-  layers: Layers,
-  backend: Inspecting & Pick<Backend, "resume">,
+  backend: Pick<Backend, "inspect" | "resume">,
+  sandbox: SandboxId,
   signal: AbortSignal,
 ) => {
-  for (const sandbox of await layers.perhapsFrozen())
-    if (await isAlive(backend, sandbox, signal)) await backend.resume(sandbox, { signal })
+  if (await isAlive(backend, sandbox, signal)) await backend.resume(sandbox, { signal })
 }
 
 /** Finishes what a crash cut short of the workspaces' files. */
