@@ -191,9 +191,10 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
         ...["keys", ...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
       "start-sandboxes": [
-        ...["open-backend", "sessions", "sandboxes", "@berth/backends", "@berth/layers", "bridges"],
-        ...["keys", ...SANDBOX_ROOMS, ...BELOW_ALL],
+        ...["open-backend", "open-own-layers", "sessions", "sandboxes", "@berth/backends"],
+        ...["@berth/layers", "bridges", "keys", ...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
+      "open-own-layers": ["@berth/backends", "@berth/layers", "sandboxes/disk", ...BELOW_ALL],
       standalone: [
         ...["open-backend", "sessions", "sandboxes", "@berth/backends", "@berth/layers", "bridges"],
         ...["keys", "repos", "@berth/toolbox", ...SANDBOX_ROOMS, ...BELOW_ALL],

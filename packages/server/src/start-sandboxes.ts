@@ -5,11 +5,11 @@ import { backoffMs } from "@berth/host/backoff"
 import { openShortage } from "@berth/host/shortage"
 import type { Layers } from "@berth/layers/layers"
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId } from "@berth/protocol/ids"
 import type { Keys } from "./keys/keys.ts"
 import { type OperationFields, operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
+import { openOwnLayers } from "./open-own-layers.ts"
 import type { Policy } from "./sandboxes/deciding/decide.ts"
 import type { DiskParts } from "./sandboxes/disk/open.ts"
 import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
@@ -203,27 +203,6 @@ const recoverBackend = async (
     )
 }
 
-/** Opens the layers. Their first use waits until what a crash left of them is repaired. */
-const openOwnLayers = async (
-  { dataDir, at, log }: SandboxesStart,
-  backend: Backend,
-  signal: AbortSignal,
-) => {
-  const [{ openLayers }, { repairedFirst }] = await Promise.all([
-    import("@berth/layers/open"),
-    import("@berth/layers/repaired"),
-  ])
-  const opened = await openLayers({
-    root: join(dataDir, "layers"),
-    idBase: backend.idBase,
-    ...(at && { at }),
-  })
-  await resumeFrozen(opened, backend, signal)
-  return repairedFirst(opened, () =>
-    operation(log, "layers.repair", {}, (note) => repairLayers(opened, backend, note, signal)),
-  )
-}
-
 interface SandboxesBase {
   readonly backend: Backend
   readonly layers: Layers
@@ -292,30 +271,3 @@ const openSessionsOf = async (
 
 const errorOf = (thrown: unknown): BerthError | undefined =>
   thrown instanceof BerthError ? thrown : undefined
-
-const isAlive = async (backend: Backend, sandbox: SandboxId, signal: AbortSignal) => {
-  const state = (await backend.inspect(sandbox, { signal }))?.state
-  return state !== undefined && state !== "exited"
-}
-
-/** Resumes sandboxes that an interrupted snapshot left frozen, before anything asks whether they are paused. */
-const resumeFrozen = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
-  for (const sandbox of await layers.perhapsFrozen())
-    if (await isAlive(backend, sandbox, signal)) await backend.resume(sandbox, { signal })
-}
-
-/** Finishes what a crash cut short of the workspaces' files. */
-const repairLayers = async (
-  layers: Layers,
-  backend: Backend,
-  note: (fields: OperationFields) => void,
-  signal: AbortSignal,
-) => {
-  const found = await layers.verify({
-    signal,
-    isAlive: (sandbox) => isAlive(backend, sandbox, signal),
-    trees: false,
-    wait: false,
-  })
-  note({ layersRepaired: found.repairs.length, layersDamaged: found.problems.length })
-}

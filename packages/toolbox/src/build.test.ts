@@ -188,6 +188,18 @@ describe("a build that fails", () => {
     nothingLeft(root)
   })
 
+  it("names an input that is a file and should be a directory", async () => {
+    const { root, toolboxes, inputsDirectory, inputs, signal } = openForTest()
+    const agent = join(inputsDirectory, "agent")
+    rmSync(agent, { recursive: true })
+    writeFileSync(agent, "x")
+    await expect(toolboxes.build(inputs, { signal })).rejects.toMatchObject({
+      code: "toolbox.input_refused",
+      details: { entry: "agent", path: agent },
+    })
+    nothingLeft(root)
+  })
+
   it.each<[string, InputPart]>([
     ["two files of one name", { kind: "text", text: "x", to: "bin/node" }],
     ["a file in a file", { kind: "text", text: "x", to: "bin/node/x" }],

@@ -8,7 +8,7 @@ import { walk } from "./walk.ts"
 
 /**
  * A fingerprint of the inputs by their attributes, with everything else that decides about the tree; undefined if a
- * part is missing. Far cheaper than a plan of the tree, which also judges the inputs.
+ * part is missing, or is no directory where one is needed. Far cheaper than a plan of the tree, which also judges the inputs.
  */
 export const lookAt = async (
   inputs: readonly ToolboxInput[],
@@ -19,11 +19,13 @@ export const lookAt = async (
     for (const { parts } of inputs)
       for (const part of parts) seen.push(...(await seenOf(part, signal)))
   } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return undefined
+    if (ABSENT.has((thrown as NodeJS.ErrnoException).code)) return undefined
     throw thrown
   }
   return hashOf(`${fingerprint(seen)} ${JSON.stringify(inputs)}`).sha256
 }
+
+const ABSENT: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR"])
 
 const seenOf = async (part: InputPart, signal: AbortSignal): Promise<Seen[]> => {
   if (part.kind === "file")

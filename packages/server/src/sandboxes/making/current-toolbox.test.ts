@@ -2,7 +2,7 @@ import { ToolboxId } from "@berth/protocol/toolbox"
 import type { BuildCall } from "@berth/toolbox/build"
 import type { OptionalAgent } from "@berth/toolbox/inputs/optional-agents"
 import type { BuiltToolbox } from "@berth/toolbox/store"
-import { expect, it } from "vitest"
+import { expect, it, onTestFinished, vi } from "vitest"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import { currentToolbox } from "./current-toolbox.ts"
@@ -103,4 +103,20 @@ it("removes unused toolboxes after a build, except those that it has built", asy
   end()
   await built
   await expect.poll(() => collected).toEqual([[TOOLBOX.id]])
+})
+
+it("removes no toolboxes while another one is being built, which is not in use yet", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout"] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { toolbox, end, collected } = stage({ collectAfterMs: 1_000 })
+  const first = toolbox("shell")
+  end()
+  await first
+  const second = toolbox("codex")
+  vi.advanceTimersByTime(1_000)
+  expect(collected).toEqual([])
+  end()
+  await second
+  vi.advanceTimersByTime(1_000)
+  expect(collected).toEqual([[TOOLBOX.id, TOOLBOX.id]])
 })

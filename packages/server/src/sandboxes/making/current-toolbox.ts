@@ -51,8 +51,10 @@ export const currentToolbox = (parts: CurrentParts) => {
   const buildings = new Map<OptionalAgent | undefined, Building>()
 
   const collect = (): void => {
-    if (ended.aborted) return
-    const made = [...buildings.values()].flatMap(({ made }) => made?.id ?? [])
+    const all = [...buildings.values()]
+    const made = all.flatMap(({ made }) => made?.id ?? [])
+    // A toolbox that is just being built looks unused. When it is done, there is another collection.
+    if (ended.aborted || made.length < all.length) return
     parts.collect(made, ended).catch((err: unknown) => {
       if (ended.aborted) return
       log.warn({ op: "toolbox.collect", err }, "unused toolboxes stay until the next build")
