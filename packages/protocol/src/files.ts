@@ -41,6 +41,8 @@ const Base64 = z
   .string()
   .regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, "must be base64")
 
+const NUL = "must not contain a NUL byte"
+
 const Text = z.string().refine(isWellFormed, "must be text that UTF-8 can hold")
 
 /** Bytes, as text where they are UTF-8. */
@@ -49,9 +51,9 @@ export type Bytes = z.infer<typeof Bytes>
 
 /** A path or a name. It holds no NUL, and is not empty. */
 export const FilePath = z.union([
-  Text.min(1).refine(hasNoNul, "must not contain a NUL byte"),
+  Text.min(1).refine(hasNoNul, NUL),
   z.strictObject({
-    base64: Base64.min(1).refine(decodesWithoutNul, "must not contain a NUL byte"),
+    base64: Base64.min(1).refine(decodesWithoutNul, NUL),
   }),
 ])
 export type FilePath = z.infer<typeof FilePath>
@@ -142,13 +144,16 @@ export const RemoveQuery = z.strictObject({
   recursive: z.boolean().optional(),
 })
 
+/** An argument of ripgrep: the kernel ends one at its first NUL. */
+const SearchPattern = z.string().min(1).max(MAX_PATTERN_CHARS).refine(hasNoNul, NUL)
+
 /** Searches by name, by content, or by content in the files of that name. */
 export const SearchQuery = z.strictObject({
   path: FilePath,
   /** A glob in the manner of .gitignore, of paths below the folder. */
-  name: z.string().min(1).max(MAX_PATTERN_CHARS).optional(),
+  name: SearchPattern.optional(),
   /** A regular expression of ripgrep. */
-  content: z.string().min(1).max(MAX_PATTERN_CHARS).optional(),
+  content: SearchPattern.optional(),
   ignoreCase: z.boolean().optional(),
   /** Also searches hidden files, and those that .gitignore leaves out. */
   all: z.boolean().optional(),

@@ -145,7 +145,7 @@ const exchange = async (
     method,
     signal,
     headers: {
-      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...authorizationOf(token),
       ...(json !== undefined && { "content-type": "application/json" }),
       ...headers,
     },
@@ -157,6 +157,16 @@ const exchange = async (
   })
   if (!reply.ok) throw errorOfReply(url, reply.status, await errorText(reply))
   return reply
+}
+
+const authorizationOf = (token: string | undefined): Readonly<Record<string, string>> => {
+  if (token === undefined) return {}
+  // `fetch` would refuse the header with an error that shows it.
+  if (!/^[\x20-\x7e]*$/.test(token.trim()))
+    throw new BerthError("input.invalid", "the API token holds a character that no token has", {
+      details: { path: "token" },
+    })
+  return { authorization: `Bearer ${token}` }
 }
 
 /** The text of an error reply; empty if it is too long to be Berth's. */

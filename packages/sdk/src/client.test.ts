@@ -1,5 +1,6 @@
 import { createServer, type RequestListener } from "node:http"
 import type { AddressInfo } from "node:net"
+import { inspect } from "node:util"
 import { createContext, runInContext } from "node:vm"
 import { BerthError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
@@ -50,6 +51,21 @@ describe("createClient", () => {
       ["GET", "/v1/health", undefined],
       ["GET", "/v1/status", "Bearer abc"],
     ])
+  })
+
+  it("takes a token with a line break at its end, as files have it", async () => {
+    const url = await serve((request, reply) => {
+      reply.end(JSON.stringify({ ...STATUS, version: request.headers.authorization }))
+    })
+    const { version } = await createClient({ url, token: "abc\n" }).status()
+    expect(version).toBe("Bearer abc")
+  })
+
+  it("refuses a token that no header can hold, and does not show it", async () => {
+    const url = await answer(200, STATUS)
+    const failed = createClient({ url, token: "secret\ntoken" }).status()
+    await expect(failed).rejects.toMatchObject({ code: "input.invalid" })
+    expect(inspect(await failed.catch((thrown) => thrown), { depth: 9 })).not.toContain("secret")
   })
 
   it("throws the error that the server sent", async () => {

@@ -1,5 +1,5 @@
 import { once } from "node:events"
-import { createServer, type IncomingMessage, type RequestListener } from "node:http"
+import { createServer, get, type IncomingMessage, type RequestListener } from "node:http"
 import type { AddressInfo } from "node:net"
 import { buffer } from "node:stream/consumers"
 import { setImmediate } from "node:timers/promises"
@@ -131,8 +131,42 @@ describe("a stream that Node sends", () => {
 
   it("is not sent by a call that was cancelled before", async () => {
     const { files } = await serve(() => {})
-    const written = files.write("large", counted(1).stream, { signal: AbortSignal.abort() })
+    const { stream, progress } = counted(1)
+    const written = files.write("large", stream, { signal: AbortSignal.abort() })
     await expect(written).rejects.toMatchObject({ code: "cancelled" })
+    await expect.poll(() => progress.isCancelled).toBe(true)
+  })
+
+  it("is not sent where no request can be made", async () => {
+    const { stream, progress } = counted(1)
+    const put = { method: "PUT", body: stream, duplex: "half" } as const
+    await expect(nodeFetch("ftp://127.0.0.1/", put)).rejects.toMatchObject({
+      code: "ERR_INVALID_PROTOCOL",
+    })
+    await expect.poll(() => progress.isCancelled).toBe(true)
+  })
+
+  it("ends with an answer whose status no response can have", async () => {
+    const { files } = await serve((request, response) => {
+      request.once("data", () => response.writeHead(999).flushHeaders())
+    })
+    const { stream, progress } = counted(1024)
+    const written = files.write("large", stream)
+    await expect(written).rejects.toMatchObject({ code: "server.unreachable" })
+    await expect.poll(() => progress.isCancelled, { timeout: 2_000 }).toBe(true)
+  })
+
+  it("has a connection of its own, which nobody used before", async () => {
+    const ports: (number | undefined)[] = []
+    const { files, url } = await serve((request, response) => {
+      ports.push(request.socket.remotePort)
+      request.resume().once("end", () => response.end(JSON.stringify(ENTRY)))
+    })
+    const [before] = await once(get(url), "response")
+    await buffer(before)
+    await setImmediate()
+    await files.write("large", counted(1).stream)
+    expect(new Set(ports).size).toBe(2)
   })
 
   it("ends with its own failure", async () => {

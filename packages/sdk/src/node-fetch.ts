@@ -1,18 +1,10 @@
 import { once } from "node:events"
-import type { ClientRequest, IncomingMessage } from "node:http"
+import type { AgentOptions, ClientRequest, IncomingMessage } from "node:http"
 import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 
 /** A stream as `fetch` gets it. */
 type Stream = ReadableStream<Uint8Array<ArrayBuffer>>
-
-/** A request whose body is a stream. */
-interface StreamRequest {
-  readonly method: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: Stream
-  readonly signal: AbortSignal | undefined
-}
 
 /**
  * Node's `fetch`, but requests with a stream are sent over `node:http`. `fetch` itself takes twice the processor time
@@ -20,36 +12,50 @@ interface StreamRequest {
  */
 export const nodeFetch: typeof globalThis.fetch = async (input, init) => {
   if (!(init?.body instanceof ReadableStream)) return await globalThis.fetch(input, init)
-  const { body, method = "POST", signal } = init
-  const headers = Object.fromEntries(new Headers(init.headers))
-  const url = new URL(input instanceof Request ? input.url : input)
-  return await sendStream(url, { method, headers, body, signal: signal ?? undefined })
+  const { body, method = "POST", headers, signal } = init
+  try {
+    const url = new URL(input instanceof Request ? input.url : input)
+    const http = await (url.protocol === "https:" ? import("node:https") : import("node:http"))
+    signal?.throwIfAborted()
+    const { options } = http.globalAgent as { options?: AgentOptions }
+    const sent = http.request(url, {
+      method,
+      // A connection of its own: the server may close an idle one at any moment, and a stream cannot be sent again. The
+      // global options name the environment's proxy, if node uses one.
+      agent: new http.Agent({ ...options, keepAlive: false }),
+      headers: Object.fromEntries(new Headers(headers)),
+      ...(signal && { signal }),
+    })
+    return await sendStream(sent, body)
+  } catch (thrown) {
+    // Does nothing to a stream that is being sent: the end of the request cancels it.
+    body.cancel(thrown).catch(() => {})
+    throw thrown
+  }
 }
 
 /**
  * Sends a stream as fast as the server reads it. Resolves when the answer begins, which may be before the stream's end.
  * Rejects with the stream's own failure. Cancels the stream if the call ends first. Follows no redirect.
  */
-const sendStream = async (
-  url: URL,
-  { method, headers, body, signal }: StreamRequest,
-): Promise<Response> => {
-  const { request } = await (url.protocol === "https:" ? import("node:https") : import("node:http"))
-  signal?.throwIfAborted()
-  // A connection of its own: the server may close an idle one at any moment, and a stream cannot be sent again.
-  const sent = request(url, { method, headers: { ...headers, connection: "close" }, signal })
+const sendStream = async (sent: ClientRequest, body: Stream): Promise<Response> => {
   const answered = once(sent, "response")
   // The connection may still break when the answer is there.
   sent.on("error", () => {})
-  write(body, sent, lengthIn(headers)).catch((failure) => sent.destroy(failure))
+  write(body, sent, lengthOf(sent)).catch((failure) => sent.destroy(failure))
   const [answer] = (await answered) as [IncomingMessage]
   // The rest of the stream is useless when the answer is complete.
   answer.once("close", () => sent.destroy())
-  return responseOf(answer)
+  try {
+    return responseOf(answer)
+  } catch (thrown) {
+    sent.destroy()
+    throw thrown
+  }
 }
 
-const lengthIn = (headers: StreamRequest["headers"]): number | undefined => {
-  const length = headers["content-length"]
+const lengthOf = (sent: ClientRequest): number | undefined => {
+  const length = sent.getHeader("content-length")
   return length === undefined ? undefined : Number(length)
 }
 

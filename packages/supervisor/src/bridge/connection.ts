@@ -67,8 +67,9 @@ export class Connection {
 
   /** Closes the connection with a reason for the server. */
   close(code: number, reason: string): void {
-    const words = Buffer.from(reason).subarray(0, MAX_CLOSE_REASON_BYTES).toString("latin1")
-    this.#websocket.close(code, words)
+    const bytes = Buffer.from(reason).subarray(0, MAX_CLOSE_REASON_BYTES)
+    // Leaves out a character that is cut.
+    this.#websocket.close(code, new TextDecoder().decode(bytes, { stream: true }))
     this.#terminateAfter(CLOSE_GRACE_MS)
   }
 

@@ -260,6 +260,11 @@ describe("a bridge connection", () => {
   it.each<[string, (sandbox: string) => unknown[], number]>([
     ["a message that is no JSON", () => ["nonsense"], CLOSE.protocolViolated],
     [
+      "an unknown key whose name has no room in a reason",
+      (sandbox) => [{ ...helloTo(sandbox), ["é".repeat(100)]: 1 }],
+      CLOSE.protocolViolated,
+    ],
+    [
       "another message before hello",
       () => [{ type: "acknowledge", upTo: 1 }],
       CLOSE.protocolViolated,

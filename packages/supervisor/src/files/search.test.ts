@@ -95,6 +95,8 @@ it("a search is bounded, and refuses a wrong query with the reason", async () =>
     message: expect.stringContaining("unclosed group"),
   })
   expect(await search({})).toMatchObject({ code: "input.invalid" })
+  expect(await search({ content: "a\0b" })).toMatchObject({ code: "input.invalid" })
+  expect(await search({ name: "a\0b" })).toMatchObject({ code: "input.invalid" })
   expect(await search({ name: "*", path: "gone" })).toMatchObject({ code: "files.not_found" })
   expect(await search({ name: "*", path: "many" })).toMatchObject({ code: "files.wrong_kind" })
   expect(await search({ name: "--pre=sh", content: "--pre=sh" })).toMatchObject({

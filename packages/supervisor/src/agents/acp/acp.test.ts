@@ -423,6 +423,23 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect((await broken).result).toMatchObject({ state: "failed" })
   })
 
+  it("closes its input while it works, and nobody writes to it: its process is ended, and the prompt says why", async () => {
+    const agent = await started(makeStage())
+    const session = newId.session()
+    await ask(agent, "say: one", { session })
+    const { result, events } = await ask(agent, "close: 0", { session })
+    const why = expect.stringMatching(/closed its connection and did not exit/)
+    expect(result).toEqual({ state: "failed", reason: why })
+    expect(events.at(-1)).toMatchObject({ type: "error", code: "agent.unavailable" })
+    expect((await ask(agent, "remember", { session })).text).toBe("say: one")
+  })
+
+  it("closes its input, and ends its turn at once: the prompt has succeeded", async () => {
+    const agent = await started(makeStage())
+    expect((await ask(agent, "deafen: bye")).text).toBe("bye")
+    expect((await ask(agent, "say: on")).text).toBe("on")
+  })
+
   it("does not start at all: it is given up with its last words", async () => {
     const command = ["/bin/sh", "-c", "echo no licence >&2; exit 3"] as const
     const { agent } = makeStage({ command, restartClock: fastClock })

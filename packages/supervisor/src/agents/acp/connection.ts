@@ -7,8 +7,10 @@ import {
   type RequestPermissionResponse,
   type Stream,
 } from "@agentclientprotocol/sdk/unstable"
+import type { Clock } from "../../processes/clock.ts"
 import type { Conversation } from "../../processes/spec.ts"
 import { objectIn, textIn } from "../read.ts"
+import { InputWatch } from "./input-watch.ts"
 import { messagesIn, writeMessage } from "./messages.ts"
 import type { Terminals } from "./terminals.ts"
 import { Unanswered } from "./unanswered.ts"
@@ -45,9 +47,17 @@ export interface Connection {
  * Opens the connection. This file is loaded only when an agent starts: the library is too large for every supervisor's
  * start.
  */
-export const openConnection = ({ stdin, stdout }: Conversation, served: Served): Connection => {
-  const opened = serve(served).connect(streamOf({ stdin, stdout }, served))
+export const openConnection = (
+  { stdin, stdout, exited }: Conversation,
+  served: Served,
+  clock: Clock,
+): Connection => {
+  const ended = new AbortController()
+  const onClosed = () => opened.close(new Error("the agent has closed its input"))
+  const input = new InputWatch({ stdin, exited, clock, over: ended.signal, onClosed })
+  const opened = serve(served).connect(streamOf({ stdin, stdout }, served, input))
   const { agent, signal: over } = opened
+  over.addEventListener("abort", () => ended.abort(), { once: true })
   const initialized = initialize(agent)
   // A failure reaches the caller that awaits `initialized`.
   initialized.catch(() => {})
@@ -76,10 +86,12 @@ const initialize = async (agent: ClientContext): Promise<Abilities> => {
 const streamOf = (
   { stdin, stdout }: Pick<Conversation, "stdin" | "stdout">,
   served: Served,
+  input: InputWatch,
 ): Stream => {
   const unanswered = new Unanswered()
   async function* others(): AsyncGenerator<Readonly<Record<string, unknown>>> {
     for await (const message of messagesIn(stdout)) {
+      input.heard(message)
       const { sessionId, update } = objectIn(message.params)
       if (message.method === methods.client.session.update)
         await served.update(textIn(sessionId) ?? "", update)
@@ -95,6 +107,7 @@ const streamOf = (
     writable: new WritableStream({
       write: (message) => {
         unanswered.said(message)
+        input.said(message)
         return writeMessage(stdin, message)
       },
     }),

@@ -89,14 +89,14 @@ export class AgentProcess {
   }
 
   async #spec(): Promise<ProcessSpec> {
-    const { places, user, environment, keys } = this.#parts
+    const { clock, places, user, environment, keys } = this.#parts
     const { command, environment: complete = (own) => own } = this.#program
     requireProgram(command[0], environment.PATH ?? "")
     const { openConnection } = await import("./connection.ts")
     let connection: Connection | undefined
     let exited: Promise<unknown> = Promise.resolve()
     const connect = (conversation: Conversation) => {
-      connection = openConnection(conversation, this.#served)
+      connection = openConnection(conversation, this.#served, clock)
       exited = conversation.exited
       connection.over.addEventListener("abort", () => void this.#served.terminals.releaseAll())
     }
@@ -107,7 +107,6 @@ export class AgentProcess {
         const abilities = await abortable(opened.initialized, signal)
         const number = ++this.#lives
         const prompts = new Set<PromptId>()
-        const { clock } = this.#parts
         /** An agent without a prompt is not started again by itself: it could break its connection each time. */
         const end = async (isAtWork: boolean) => {
           if (number !== this.#lives) return

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline"
 import { promisify } from "node:util"
 import { MARK_VARIABLE } from "@berth/protocol/process-mark"
 import { expect, it, onTestFinished } from "vitest"
-import { isBare } from "./mark.ts"
+import { environmentIn, readMarks } from "./mark.ts"
 
 /** The fields of `/proc/PID/stat` that tell of an environment: the start of the code, and both ends. */
 const statWith = (code: number, from: number, to: number): string => {
@@ -17,13 +17,13 @@ const statWith = (code: number, from: number, to: number): string => {
 }
 
 it.each([
-  ["has an environment of no length", statWith(1000, 2000, 2000), true],
-  ["has one of some length", statWith(1000, 2000, 2100), false],
-  ["execs, and its environment is copied", statWith(0, 2000, 2000), false],
-  ["execs, and its environment has no place yet", statWith(0, 0, 0), false],
-  ["does not show its addresses", statWith(1, 0, 0), false],
-])("tells whether a process has no environment: it %s", (_, stat, isEmpty) => {
-  expect(isBare(stat)).toBe(isEmpty)
+  ["has an environment of no length", statWith(1000, 2000, 2000), "none"],
+  ["has one of some length", statWith(1000, 2000, 2100), "there"],
+  ["execs, and its environment is copied", statWith(0, 2000, 2000), "unknown"],
+  ["execs, and its environment has no place yet", statWith(0, 0, 0), "unknown"],
+  ["does not show its addresses", statWith(1, 0, 0), "unknown"],
+])("tells whether a process has an environment: it %s", (_, stat, environmentIs) => {
+  expect(environmentIn(stat)).toBe(environmentIs)
 })
 
 const exec = promisify(execFile)
@@ -55,4 +55,30 @@ it("finds all marks, however many look at once, with few descriptors", async () 
   const limited = `ulimit -n ${DESCRIPTORS} && exec "$@"`
   const { stdout } = await exec("sh", ["-c", limited, "sh", ...node])
   expect(JSON.parse(stdout)).toEqual([PROCESSES])
+})
+
+/** Removes the memory of its own environment, and says so. Before it there is nothing but the long last argument. */
+const HIDES = `
+  use POSIX;
+  $| = 1;
+  my $page = sysconf(_SC_PAGESIZE);
+  open(my $stat, "<", "/proc/self/stat");
+  my ($from, $to) = (split / /, (split /\\) /, <$stat>)[-1])[47, 48];
+  $from -= $from % $page;
+  $to += -$to % $page;
+  syscall(${process.arch === "x64" ? 11 : 215}, $from + 0, $to - $from) == 0 or die $!;
+  print "hidden\\n";
+  sleep 1000`
+const LONG = "x".repeat(100_000)
+
+it("takes a process that hides its environment for one without a mark, not for one that has ended", async () => {
+  const hiding = spawn("perl", ["-e", HIDES, LONG], { stdio: ["ignore", "pipe", "inherit"] })
+  onTestFinished(async () => {
+    const gone = once(hiding, "close")
+    hiding.kill("SIGKILL")
+    await gone
+  })
+  await once(hiding.stdout, "data")
+  const { marks, gone } = await readMarks([hiding.pid as number], undefined)
+  expect([...marks, ...gone]).toEqual([])
 })

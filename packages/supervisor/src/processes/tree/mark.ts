@@ -30,6 +30,11 @@ const READS_AT_ONCE = 32
  */
 const LOOK_AGAIN_MS = 2
 const LOOKS = 100
+/**
+ * How many looks in a row must find that a program has an environment, and that it reads as empty: its memory is gone
+ * then. An exec that ends between the two reads of a look shows the same once.
+ */
+const HIDDEN_LOOKS = 10
 /** Time limit of the helper: node starts and reads some files, on a busy machine. */
 const HELPER_LIMIT_MS = 2_000
 
@@ -83,13 +88,16 @@ const NOTHING: MarksRead = { marks: new Map(), gone: new Set() }
 type Look = { readonly mark: string } | "no mark" | "hidden" | "gone"
 
 const look = async (pid: number): Promise<Look> => {
+  let hiddenLooks = 0
   try {
     for (let looks = 1; looks <= LOOKS; looks++) {
       const environment = await read(`/proc/${pid}/environ`)
       if (environment !== "") return markIn(environment)
       const stat = await read(`/proc/${pid}/stat`)
       if (!isRunning(parseStat(stat))) return "gone"
-      if (isBare(stat)) return "no mark"
+      const environmentIs = environmentIn(stat)
+      hiddenLooks = environmentIs === "there" ? hiddenLooks + 1 : 0
+      if (environmentIs === "none" || hiddenLooks === HIDDEN_LOOKS) return "no mark"
       await delay(LOOK_AGAIN_MS)
     }
     return "gone"
@@ -101,13 +109,14 @@ const look = async (pid: number): Promise<Look> => {
 }
 
 /**
- * Whether the environment has no length, by its start and end addresses. Both are 0 if the kernel does not tell them.
- * They are equal, too, while an exec copies the environment, which on a busy machine may take long. The program's code
- * has no address yet then.
+ * What the start and end addresses say of an environment that reads as empty. They are equal where there is none, and
+ * also while an exec copies the environment, which on a busy machine may take long: the program's code has no address
+ * yet then. Both are 0 if the kernel does not tell them.
  */
-export const isBare = (stat: string): boolean => {
+export const environmentIn = (stat: string): "none" | "there" | "unknown" => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return fields[23] !== "0" && fields[47] !== "0" && fields[47] === fields[48]
+  if (fields[23] === "0" || fields[47] === "0") return "unknown"
+  return fields[47] === fields[48] ? "none" : "there"
 }
 
 const inTurn = bounded(READS_AT_ONCE)
@@ -135,19 +144,23 @@ const markIn = (environment: string): Look => {
 /** The helper's program. Does what `look` does: prints the pids with their marks, and the pids that are gone. */
 const HELPER = `
 const { readFileSync } = require("node:fs")
-const [own, looks, lookAgainMs, ...pids] = process.argv.slice(1)
+const [own, looks, mostHidden, lookAgainMs, ...pids] = process.argv.slice(1)
 const read = (pid, name) => readFileSync("/proc/" + pid + "/" + name, "latin1")
-const isBare = (stat) => {
+const environmentIn = (stat) => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return fields[23] !== "0" && fields[47] !== "0" && fields[47] === fields[48]
+  if (fields[23] === "0" || fields[47] === "0") return "unknown"
+  return fields[47] === fields[48] ? "none" : "there"
 }
 const environmentOf = (pid) => {
+  let hiddenLooks = 0
   for (let look = 1; look <= looks; look++) {
     const environment = read(pid, "environ")
     if (environment !== "") return environment
     const stat = read(pid, "stat")
     if (/\\) [ZX] [^)]*$/.test(stat)) throw { code: "ESRCH" }
-    if (isBare(stat)) return ""
+    const environmentIs = environmentIn(stat)
+    hiddenLooks = environmentIs === "there" ? hiddenLooks + 1 : 0
+    if (environmentIs === "none" || hiddenLooks === Number(mostHidden)) return ""
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(lookAgainMs))
   }
   throw { code: "ESRCH" }
@@ -163,7 +176,7 @@ for (const pid of pids) {
 
 const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
   new Promise((resolve) => {
-    const numbers = [LOOKS, LOOK_AGAIN_MS, ...pids]
+    const numbers = [LOOKS, HIDDEN_LOOKS, LOOK_AGAIN_MS, ...pids]
     const helper = spawn(
       process.execPath,
       [

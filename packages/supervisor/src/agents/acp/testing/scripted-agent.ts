@@ -137,6 +137,11 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
     if (closed !== 0) closeSync(closed)
     await new Promise((resolve) => setTimeout(resolve, 1_000_000))
   },
+  /** Closes its standard input, and answers all the same. */
+  deafen: async (turn) => {
+    closeSync(0)
+    await say(turn, turn.what)
+  },
   fail: async ({ what }) => {
     throw new RequestError(Number(what), "it went wrong", { details: "the model refused" })
   },
