@@ -28,7 +28,7 @@ export const reconcileSuite = (
     let world: Awaited<ReturnType<typeof openWorld>>
     beforeAll(async () => {
       harness = await open()
-      await harness.backend.recover()
+      await harness.backend.repair()
       world = await openWorld(harness)
     }, SETTING_UP_MS)
     afterAll(async () => {

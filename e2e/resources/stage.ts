@@ -42,7 +42,7 @@ export const setStage = async (
   const store = await openStore({ dataDir })
   const installation = store.installationId
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
-  await backend.recover({ signal })
+  await backend.repair({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const shared = join(dataDir, "shared")
   const enough: Shortage = async () => undefined

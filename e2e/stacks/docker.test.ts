@@ -314,7 +314,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       remove: async (sandbox: SandboxId) => {
         const path = `/containers/berth-${sandbox}?force=1`
         expect(await askEngine(harness.engine, "DELETE", path)).toMatchObject({ status: 204 })
-        expect(await (await harness.reopen()).recover()).toEqual([])
+        expect(await (await harness.reopen()).repair()).toEqual([])
       },
     },
   ])(

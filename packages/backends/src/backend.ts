@@ -77,8 +77,8 @@ export type BackendEvent =
   | { readonly kind: "removed"; readonly sandbox: SandboxId }
   | { readonly kind: "resync" }
 
-/** A leftover that `recover` could not put right, and why. */
-export interface Unrecovered {
+/** A leftover that `repair` could not put right, and why. */
+export interface Unrepaired {
   /** Undefined if the leftover belongs to no sandbox. */
   readonly sandbox: SandboxId | undefined
   readonly failure: BerthError
@@ -102,7 +102,7 @@ export interface FoundCache {
 /**
  * A backend makes sandboxes. Every call fails with a BerthError that keeps the engine's own words, and leaves nothing
  * half-done: anything that a failed call had made is gone when it rejects, or is found and removed by the next
- * `recover`. Nothing here names an engine.
+ * `repair`. Nothing here names an engine.
  */
 export interface Backend {
   readonly name: string
@@ -113,10 +113,10 @@ export interface Backend {
   resolveSystem(source: SystemSource, call?: Call): Promise<SystemIdentity>
   /**
    * Removes leftovers of a crash in the middle of `create` or `remove`. Called once, before anything else. A leftover
-   * that cannot be removed is returned, never thrown, and holds up no other: `list` shows it, or the next `recover`
+   * that cannot be removed is returned, never thrown, and holds up no other: `list` shows it, or the next `repair`
    * finds it.
    */
-  recover(call?: Call): Promise<readonly Unrecovered[]>
+  repair(call?: Call): Promise<readonly Unrepaired[]>
   /** Idempotent by sandbox id; the same id with another config hash is a conflict. */
   create(spec: SandboxSpec, call?: Call): Promise<ObservedSandbox>
   /** Brings a sandbox from `created` to `running`. Does nothing for a running sandbox. */

@@ -6,7 +6,7 @@ import type {
   CacheResult,
   FoundCache,
   ObservedSandbox,
-  Unrecovered,
+  Unrepaired,
 } from "./backend.ts"
 
 /**
@@ -21,9 +21,9 @@ export interface EngineOperations<Found, Startable = Found> {
   describe(signal: AbortSignal): Promise<BackendDescription>
   resolveSystem(source: SystemSource, signal: AbortSignal): Promise<SystemIdentity>
   /** Removes leftovers of a crash. */
-  recover(signal: AbortSignal): Promise<readonly Unrecovered[]>
-  /** Continues `recover` once the fence stands again. */
-  afterRecover(signal: AbortSignal): Promise<void>
+  repair(signal: AbortSignal): Promise<readonly Unrepaired[]>
+  /** Continues `repair` once the fence stands again. */
+  afterRepair(signal: AbortSignal): Promise<void>
 
   /** Undefined for a sandbox that does not exist, or that is another installation's. */
   find(sandbox: SandboxId, signal: AbortSignal): Promise<Found | undefined>

@@ -40,11 +40,11 @@ const engineOf = (faults: Partial<Operations> = {}) => {
     idBase: () => 100_000,
     describe: () => Promise.reject(new Error("no test describes this engine")),
     resolveSystem: () => Promise.reject(new Error("no test resolves a system")),
-    recover: async () => {
-      calls.push("recover")
+    repair: async () => {
+      calls.push("repair")
       return []
     },
-    afterRecover: async () => void calls.push("afterRecover"),
+    afterRepair: async () => void calls.push("afterRepair"),
     find,
     findToStart: find,
     findAll: async () => [...sandboxes.values()],
@@ -181,10 +181,10 @@ describe("the frame of a backend", () => {
     })
   })
 
-  it("restores the fence between the two halves of recover, and looks no more once it is closed", async () => {
+  it("restores the fence between the two halves of repair, and looks no more once it is closed", async () => {
     const { backend, calls } = framed()
-    await backend.recover()
+    await backend.repair()
     await backend.close()
-    expect(calls).toEqual(["recover", "restoreFence", "fence restored", "afterRecover", "close"])
+    expect(calls).toEqual(["repair", "restoreFence", "fence restored", "afterRepair", "close"])
   })
 })

@@ -43,12 +43,12 @@ export const frameBackend = <Found, Startable>(
     resolveSystem: (source, call) =>
       operation("resolveSystem", call, (signal) => engine.resolveSystem(source, signal)),
 
-    recover: (call) =>
+    repair: (call) =>
       operation("remove", call, async (signal) => {
-        const unrecovered = await engine.recover(signal)
+        const unrepaired = await engine.repair(signal)
         await fenceWatch.begin(signal)
-        await engine.afterRecover(signal)
-        return unrecovered
+        await engine.afterRepair(signal)
+        return unrepaired
       }),
 
     create: changes.create,

@@ -74,7 +74,7 @@ export const openStandalone = async (
   const store = await openStore({ dataDir })
   const installation = store.installationId
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
-  await backend.recover({ signal })
+  await backend.repair({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const { events, memoryOf } = rememberEvents(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openAlone(options, { store, backend, layers, events })

@@ -170,7 +170,7 @@ const openAll = async (
     import("./sessions/sessions.ts"),
   ])
   closers.add(backend.close)
-  await recoverBackend(start, backend, signal)
+  await repairBackend(start, backend, signal)
   note({ backend: backend.name })
   const layers = await openOwnLayers(start, backend, signal)
   closers.add(layers.close)
@@ -191,16 +191,13 @@ const openAll = async (
 }
 
 /** Has the backend repair what a crash left of its sandboxes. A sandbox that fails is tried again. */
-const recoverBackend = async (
+const repairBackend = async (
   { log }: SandboxesStart,
   backend: Backend,
   signal: AbortSignal,
 ): Promise<void> => {
-  for (const { sandbox, failure: err } of await backend.recover({ signal }))
-    log.warn(
-      { op: "backend.recover", sandbox, err },
-      "recovering a sandbox failed; it is tried again",
-    )
+  for (const { sandbox, failure: err } of await backend.repair({ signal }))
+    log.warn({ op: "backend.repair", sandbox, err }, "repairing a sandbox failed; trying again")
 }
 
 interface SandboxesBase {

@@ -84,7 +84,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
           watchers.emit({ kind: "resync" })
           renewInfo()
           const signal = timeoutSignal(DEADLINES_MS.remove)
-          // Volumes that the engine still refuses to remove are left for `recover`.
+          // Volumes that the engine still refuses to remove are left for `repair`.
           parts.mountVolumes.removeLeft(signal).catch(() => {})
         },
       },

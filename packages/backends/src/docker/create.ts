@@ -31,7 +31,7 @@ const CreateAnswer = z.object({ Id: z.string() })
 
 /**
  * Creates a sandbox, or finds the one that exists already. Its directory is made first, so that a crash at any line
- * leaves something that `recover` finds; a failure undoes all of it.
+ * leaves something that `repair` finds; a failure undoes all of it.
  */
 export const createSandbox = async (
   parts: Parts,
@@ -236,7 +236,7 @@ const undo = async (parts: Parts, { identity }: SandboxSpec, createdAt: string):
     if (there !== undefined) await removeWhole(parts, identity.sandbox, there.engineId, signal)
     await removeTraces(parts, identity.sandbox, signal)
   } catch {
-    // The engine does not answer: `recover` finishes the undoing.
+    // The engine does not answer: `repair` finishes the undoing.
   }
 }
 

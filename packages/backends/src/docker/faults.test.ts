@@ -67,7 +67,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     for (const { identity } of await harness.backend.list()) {
       await harness.backend.remove(identity.sandbox)
     }
-    await backend.recover()
+    await backend.repair()
     expect(await harness.census()).toEqual(empty)
   })
   afterAll(async () => {
@@ -478,7 +478,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     }
 
     await killAmid(/POST \S*\/containers\/create/, (spec) => backend.create(spec))
-    await backend.recover()
+    await backend.repair()
     expect(await settled((spec) => backend.create(spec))).toEqual(specs.map(() => undefined))
     const ids = (await backend.list()).map(({ identity }) => identity.sandbox)
     expect(ids.toSorted()).toEqual(specs.map(({ identity }) => identity.sandbox).toSorted())
@@ -495,7 +495,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     const spec = specFor(harness)
     await backend.create(spec)
     await rm(join(harness.directory, "sandboxes", spec.identity.sandbox), { recursive: true })
-    await backend.recover()
+    await backend.repair()
     expect(await backend.list()).toEqual([])
   })
 
@@ -509,7 +509,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       await rm(directory, { recursive: true })
     }
     faulty.fail(new RegExp(`DELETE \\S*/containers/${engineIds[0]}`), "500")
-    expect(await backend.recover()).toMatchObject([
+    expect(await backend.repair()).toMatchObject([
       { sandbox: stuck.identity.sandbox, failure: { details: { engineSaid: ERROR_WORDS } } },
     ])
     expect(await backend.list()).toMatchObject([{ identity: stuck.identity }])

@@ -37,7 +37,7 @@ export const lookInto = async <Result>(
     const engineId = await createIdle(engine, image, name, signal)
     return await look(filesOf(engine, engineId, signal))
   } finally {
-    // A container that cannot be removed now carries our label: `recover` finds it.
+    // A container that cannot be removed now carries our label: `repair` finds it.
     await remove().catch(() => {})
   }
 }

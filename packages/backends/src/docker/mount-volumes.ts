@@ -15,7 +15,7 @@ export interface MountVolumes {
 /**
  * Engines before 23 count a volume's mounts wrongly after a restart with live-restore, and refuse to remove it until
  * their next start ("volume has active mounts"). Such a volume holds up nobody: the kernel, not the engine, tells
- * whether the files are free. So it is left, and removed when the engine was away, or by `recover`.
+ * whether the files are free. So it is left, and removed when the engine was away, or by `repair`.
  */
 export const openMountVolumes = (engine: Engine): MountVolumes => {
   const left = new Set<string>()

@@ -12,8 +12,8 @@ import { readLog } from "./logs.ts"
 import { whyUnfenced } from "./network/fence.ts"
 import type { Parts } from "./parts.ts"
 import { pauseContainer } from "./pause.ts"
-import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
+import { repairSandboxes } from "./repair.ts"
 import { startContainer } from "./start.ts"
 import { stopSandbox } from "./stop.ts"
 import type { SystemOf } from "./systems.ts"
@@ -39,8 +39,8 @@ export const dockerOperations = (
       return describeEngine(engine, now, unfenced)
     },
     resolveSystem: systemOf,
-    recover: (signal) => recoverSandboxes(parts, signal),
-    afterRecover: (signal) => openWays(parts, signal),
+    repair: (signal) => repairSandboxes(parts, signal),
+    afterRepair: (signal) => openWays(parts, signal),
 
     find,
     findToStart: async (sandbox, signal) => (await fresh.take(sandbox)) ?? inspect(sandbox, signal),

@@ -35,11 +35,11 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("emb
       const names = await readdir(systems)
       return Promise.all(names.map(async (name) => [name, (await stat(join(systems, name))).ino]))
     }
-    await harness.backend.recover()
+    await harness.backend.repair()
     const before = await prepared()
     expect(before).toHaveLength(1)
     await mkdir(join(systems, "of-another-boot"))
-    await (await harness.reopen()).recover()
+    await (await harness.reopen()).repair()
     expect(await prepared()).toEqual(before)
   })
 })

@@ -41,7 +41,7 @@ const open = async () => {
 }
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "recovery after a crash",
+  "repair after a crash",
   () => {
     it.each(["create", "remove"] as const)(
       "leaves nothing of a %s whose server was killed at a step",
@@ -59,7 +59,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
           const plan = planOf(operation, step)
           expect(await play(plan), step).toMatchObject({ signal: "SIGKILL" })
           const successor = await harness.reopen()
-          await successor.recover()
+          await successor.repair()
           expect(await successor.list(), step).toEqual([])
           expect(await harness.census(), step).toEqual(empty)
           // The same sandbox can be created again.
@@ -80,7 +80,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const { sandbox } = plan.spec.identity
         expect(await play(plan)).toMatchObject({ signal: "SIGKILL" })
         const successor = await harness.reopen()
-        await successor.recover()
+        await successor.repair()
         expect(await successor.inspect(sandbox)).toMatchObject({ state })
         await successor.start(sandbox)
         expect(await successor.inspect(sandbox)).toMatchObject({ state: "running" })
@@ -103,7 +103,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await writeFile(fifo, "1", { flag: constants.O_WRONLY })
       await expect.poll(() => harness.backend.logs(sandbox)).toBe("up\n")
       const successor = await harness.reopen()
-      await successor.recover()
+      await successor.repair()
       await successor.start(sandbox)
       expect(await successor.inspect(sandbox)).toMatchObject({ state: "running" })
       expect(existsSync(fifo)).toBe(false)
@@ -151,7 +151,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await harness.backend.create(spec)
       await writeFile(stateFile(harness.directory, sandbox), '{"version":1,"sp')
       const successor = await harness.reopen()
-      await successor.recover()
+      await successor.repair()
       expect(await successor.list()).toEqual([])
       const census = await harness.census()
       expect(census).toMatchObject({ processes: 0, cgroups: 0, mounts: 0, devices: 0, tables: 0 })

@@ -20,7 +20,7 @@ const UNDO_DEADLINE_MS = 15_000
 
 /**
  * Makes a sandbox, up to the moment before its first process runs. Its state is on disk before anything else is, so
- * that a crash at any line leaves something that `recover` finds; a failure undoes all of it.
+ * that a crash at any line leaves something that `repair` finds; a failure undoes all of it.
  */
 export const createSandbox = async (
   parts: Parts,

@@ -28,7 +28,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNames
         await harness.backend.start(spec.identity.sandbox)
         await drop()
         expect(await standing()).toEqual([])
-        await (await harness.reopen()).recover()
+        await (await harness.reopen()).repair()
         expect(await standing()).toEqual(whole)
         await drop()
         await expect.poll(standing, { timeout: 10_000 }).toEqual(whole)

@@ -13,8 +13,8 @@ import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { pauseSandbox, resumeSandbox } from "./pause.ts"
 import { prepareHost } from "./prepare-host.ts"
-import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
+import { repairSandboxes } from "./repair.ts"
 import { openSystemResolver } from "./resolve-system.ts"
 import { startSandbox } from "./start.ts"
 import type { SandboxState } from "./state-file.ts"
@@ -35,8 +35,8 @@ export const embeddedOperations = (
     idBase: () => parts.idBase,
     describe: async () => describeHost(parts),
     resolveSystem: openSystemResolver(),
-    recover: (signal) => recoverSandboxes(parts, signal),
-    afterRecover: (signal) => prepareHost(parts, signal),
+    repair: (signal) => repairSandboxes(parts, signal),
+    afterRepair: (signal) => prepareHost(parts, signal),
 
     find: (sandbox) => existing.find(sandbox),
     findToStart: (sandbox) => existing.find(sandbox),

@@ -56,7 +56,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("a r
     const pinned = join(caches, ".trash", left, "pinned")
     expect(existsSync(pinned)).toBe(true)
     release()
-    expect(await (await harness.reopen()).recover()).toEqual([])
+    expect(await (await harness.reopen()).repair()).toEqual([])
     expect(existsSync(pinned)).toBe(false)
   })
 
@@ -89,8 +89,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("a r
     await writeFile(join(filesOf(torn), "state.json"), '{"version":1,"sp')
     const releases = [pin(join(filesOf(stuck), "log")), pin(filesOf(torn))]
     const successor = await harness.reopen()
-    const unrecovered = await successor.recover()
-    expect(new Map(unrecovered.map(({ sandbox, failure }) => [sandbox, failure]))).toEqual(
+    const unrepaired = await successor.repair()
+    expect(new Map(unrepaired.map(({ sandbox, failure }) => [sandbox, failure]))).toEqual(
       new Map([
         [stuck, expect.objectContaining({ message: "remove failed" })],
         [torn, expect.objectContaining({ message: "remove failed" })],

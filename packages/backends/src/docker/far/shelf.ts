@@ -27,7 +27,7 @@ export interface ShelfOptions {
 }
 
 /**
- * Makes a shelf for the time of one call. Its labels name no sandbox, so `recover` removes a shelf that a crash leaves.
+ * Makes a shelf for the time of one call. Its labels name no sandbox, so `repair` removes a shelf that a crash leaves.
  */
 export const withShelf = async <Result>(
   engine: Engine,

@@ -271,7 +271,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       await dropFence(connectionsTableOf(names.table))
       const whole = [names.table, connectionsTableOf(names.table)]
       await open()
-      await backend.recover()
+      await backend.repair()
       expect(await tables()).toEqual(whole)
       await dropFence()
       await expect.poll(tables, { timeout: 10_000 }).toEqual(whole)
@@ -370,7 +370,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
         await askEngine(harness.engine, "DELETE", `/containers/${name}?force=1`)
       }
       await open()
-      await backend.recover()
+      await backend.repair()
       expect(await ours()).toHaveLength(1)
       await backend.remove(kept)
       expect([...(await ours()), ...(await tables())]).toEqual([])

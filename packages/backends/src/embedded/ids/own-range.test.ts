@@ -129,7 +129,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "mappedIds").
       const { sandbox } = await boot("true")
       const range = await rangeOf(sandbox)
       const successor = await harness.reopen()
-      await successor.recover()
+      await successor.repair()
       const state = join(harness.directory, "sandboxes", sandbox, "state.json")
       expect(JSON.parse(await readFile(state, "utf8"))).toMatchObject({ idBase: range })
       const after = { ...harness, backend: successor as Backend }

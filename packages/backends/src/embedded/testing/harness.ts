@@ -55,7 +55,7 @@ export const openHarness = async (
       // A test that failed half-way leaves nothing either.
       if (Object.values(await takeCensus(installation, directory)).some((count) => count > 0)) {
         const last = await openEmbedded({ installation, directory })
-        await last.recover()
+        await last.repair()
         for (const { identity } of await last.list()) await last.remove(identity.sandbox)
         await last.close()
       }

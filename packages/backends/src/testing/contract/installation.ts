@@ -20,7 +20,7 @@ export const installationCases = (
 
     it("[R1.1] are listed without those of another installation, which calls do not touch", async () => {
       const { backend, installation } = await testbed.harness.other()
-      await backend.recover()
+      await backend.repair()
       const foreign = testbed.specOf()
       testbed.forget(foreign.identity.sandbox)
       const theirs: SandboxSpec = {
@@ -48,7 +48,7 @@ export const installationCases = (
       await testbed.backend.pause(paused)
       const { sandbox: ended, exit } = await testbed.run("exit 9")
       const again = await testbed.harness.reopen()
-      await again.recover()
+      await again.repair()
       const states = new Map((await again.list()).map((each) => [each.identity.sandbox, each]))
       expect(states.get(running)).toMatchObject({ state: "running" })
       expect(states.get(paused)).toMatchObject({ state: "paused" })

@@ -27,7 +27,7 @@ export class ContractTestbed {
 
   async open(): Promise<void> {
     this.#harness = await this.#open()
-    await this.backend.recover()
+    await this.backend.repair()
     this.#empty = await this.#harness.census()
   }
 

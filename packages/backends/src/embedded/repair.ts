@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises"
 import { SandboxId } from "@berth/protocol/ids"
-import type { Unrecovered } from "../backend.ts"
-import { recovering } from "../recovering.ts"
+import type { Unrepaired } from "../backend.ts"
+import { repairing } from "../repairing.ts"
 import type { Parts } from "./parts.ts"
 import { removeSandbox, removeTraces } from "./remove.ts"
 import { DAMAGED, damagedOnly } from "./state-file.ts"
@@ -11,23 +11,23 @@ import { asBackendError } from "./system/files-error.ts"
  * Cleans up after a crash. A sandbox that was being created or removed is removed; one that may have been started is
  * what the runtime says it is; traces of an id that has no directory are removed. Everything else runs on.
  */
-export const recoverSandboxes = async (
+export const repairSandboxes = async (
   parts: Parts,
   signal: AbortSignal,
-): Promise<readonly Unrecovered[]> => {
+): Promise<readonly Unrepaired[]> => {
   const known = new Set(await parts.states.list())
   const traces = new Set(await tracesOf(parts))
-  const { attempt, unrecovered } = recovering(asBackendError, signal)
+  const { attempt, unrepaired } = repairing(asBackendError, signal)
   await Promise.all([
     ...[...known.union(traces)].map((sandbox) =>
-      attempt(sandbox, (within) => recoverOne(parts, sandbox, within)),
+      attempt(sandbox, (within) => repairOne(parts, sandbox, within)),
     ),
     attempt(undefined, (within) => parts.caches.sweep(within)),
   ])
-  return unrecovered
+  return unrepaired
 }
 
-const recoverOne = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal) => {
+const repairOne = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal) => {
   const { states, runtime } = parts
   const state = await states.read(sandbox).catch(damagedOnly)
   if (state === DAMAGED) {

@@ -1,6 +1,6 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Unrecovered } from "../backend.ts"
-import { recovering } from "../recovering.ts"
+import type { Unrepaired } from "../backend.ts"
+import { repairing } from "../repairing.ts"
 import { type Listed, listContainers } from "./engine/containers.ts"
 import { asBackendError } from "./engine/failures.ts"
 import { allowedOf, ours, sandboxOf } from "./engine/names.ts"
@@ -12,10 +12,10 @@ import { removeSandbox, removeWhole } from "./remove.ts"
  * Removes leftovers of a crash: a container that was created after its creation had been given up, and directories,
  * volumes and networks of containers that are gone. Everything else runs on.
  */
-export const recoverSandboxes = async (
+export const repairSandboxes = async (
   parts: Parts,
   signal: AbortSignal,
-): Promise<readonly Unrecovered[]> => {
+): Promise<readonly Unrepaired[]> => {
   const { engine, installation, directories, network } = parts
   const [containers, volumes, listed] = await Promise.all([
     listContainers(engine, installation, signal),
@@ -27,7 +27,7 @@ export const recoverSandboxes = async (
     const sandbox = sandboxOf(labels)
     return state === "created" && (sandbox === undefined || !withDirectory.has(sandbox))
   })
-  const { attempt, unrecovered } = recovering(asBackendError, signal)
+  const { attempt, unrepaired } = repairing(asBackendError, signal)
   const removed = new Set<Listed>()
   const remove = async (each: Listed) => {
     const isGone = await attempt(sandboxOf(each.labels), (within) =>
@@ -54,5 +54,5 @@ export const recoverSandboxes = async (
     gone.map((sandbox) => attempt(sandbox, (within) => removeSandbox(parts, sandbox, within))),
   )
   await attempt(undefined, (within) => network.sweep(within))
-  return unrecovered
+  return unrepaired
 }

@@ -1,20 +1,20 @@
 import type { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Unrecovered } from "./backend.ts"
+import type { Unrepaired } from "./backend.ts"
 import { operations } from "./call.ts"
 
 /**
- * The deadline for one leftover: far above what a removal takes, and below that of `recover` for all, so that one that
+ * The deadline for one leftover: far above what a removal takes, and below that of `repair` for all, so that one that
  * hangs holds up no other.
  */
 const ONE_DEADLINE_MS = 10_000
 
 /** Cleans up leftovers one by one, and collects failures instead of throwing them. */
-export const recovering = (
+export const repairing = (
   asBackendError: (thrown: unknown, doing: string) => BerthError,
   signal: AbortSignal,
 ) => {
-  const unrecovered: Unrecovered[] = []
+  const unrepaired: Unrepaired[] = []
   const operation = operations(asBackendError)
   /** Returns whether the work succeeded. */
   const attempt = async (
@@ -26,9 +26,9 @@ export const recovering = (
       return true
     } catch (thrown) {
       signal.throwIfAborted()
-      unrecovered.push({ sandbox, failure: thrown as BerthError })
+      unrepaired.push({ sandbox, failure: thrown as BerthError })
       return false
     }
   }
-  return { attempt, unrecovered }
+  return { attempt, unrepaired }
 }
