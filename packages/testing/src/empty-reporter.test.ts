@@ -19,6 +19,13 @@ describe("a run", () => {
     expect(status).toBe(1)
   })
 
+  it("fails with a suite that has no test in a file whose other cases were drawn elsewhere", async () => {
+    const { status, output } = await runFixture("empty-beside-drawn", {})
+    const title = "empty-beside-drawn.fixture.ts > has lost its tests"
+    expect(output).toContain(`${REPORT}   ${title}\n\n`)
+    expect(status).toBe(1)
+  })
+
   it("passes with a file whose cases were drawn elsewhere", async () => {
     const { status, output } = await runFixture("empty-drawn", {})
     expect(output).not.toContain(REPORT)

@@ -21,7 +21,7 @@ type Holder = TestModule | TestSuite
 const emptyIn = (holder: Holder, title: string): readonly string[] => {
   // A file that does not load, or a suite that cannot be described, is a failure already.
   if (mayBeEmpty(holder) || holder.errors().length > 0) return []
-  if (isEmpty(holder)) return hasLeftOut(holder) ? [] : [title]
+  if (isEmpty(holder) && !hasLeftOut(holder)) return [title]
   return suitesIn(holder).flatMap((suite) => emptyIn(suite, `${title} > ${suite.name}`))
 }
 
