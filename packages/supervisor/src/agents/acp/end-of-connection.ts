@@ -1,6 +1,5 @@
 import type { PromptId } from "@berth/protocol/ids"
 import type { Clock } from "../../processes/clock.ts"
-import type { Connection } from "./connection.ts"
 
 /** From the end of an agent's streams to its exit. One that crashes exits at once; the rest of a stop's second is left to end it. */
 export const EXITS_WITHIN_MS = 200
@@ -14,7 +13,8 @@ export interface ConnectionEnd {
 }
 
 export interface EndOfConnectionParts {
-  readonly connection: Connection
+  /** Fires when the agent's streams have ended. */
+  readonly over: AbortSignal
   readonly clock: Clock
   readonly exited: Promise<unknown>
   /** What the agent works on, as it changes. */
@@ -25,11 +25,11 @@ export interface EndOfConnectionParts {
 
 /** Resolves after the end of an agent's streams, once its process has ended as well. */
 export const endOfConnection = async (parts: EndOfConnectionParts): Promise<ConnectionEnd> => {
-  const { connection, clock, exited, end } = parts
+  const { over, clock, exited, end } = parts
   const prompts = await new Promise<ReadonlySet<PromptId>>((resolve) => {
     const onOver = () => resolve(new Set(parts.prompts))
-    if (connection.over.aborted) onOver()
-    else connection.over.addEventListener("abort", onOver, { once: true })
+    if (over.aborted) onOver()
+    else over.addEventListener("abort", onOver, { once: true })
   })
   const { promise: isExited, resolve } = Promise.withResolvers<boolean>()
   const takeBack = clock.after(EXITS_WITHIN_MS, () => resolve(false))

@@ -112,7 +112,7 @@ export class AgentProcess {
           if (number !== this.#lives) return
           await (isAtWork ? this.#process.replace() : this.#process.end())
         }
-        const ended = endOfConnection({ connection: opened, clock, exited, prompts, end })
+        const ended = endOfConnection({ over: opened.over, clock, exited, prompts, end })
         this.#life = { number, connection: opened, abilities, prompts, ended, endedFor: undefined }
       },
     }
