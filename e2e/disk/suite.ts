@@ -26,6 +26,9 @@ const TAKE_BLOCKS = `
 
 const TAKE_INODES = `n=0; while :; do n=$((n + 1)); mkdir d$n; (cd d$n && seq 1000 | xargs touch); done`
 
+/** Makes files for ever, at a pace that can be watched. */
+const MAKE_FILES = `n=0; while :; do n=$((n + 1)); mkdir d$n; (cd d$n && seq 1000 | xargs touch); sleep 0.5; done`
+
 /** Writes for ever, at a pace that can be watched. */
 const STEP_BYTES = 10_000_000
 const WRITE_ON = `while :; do head -c ${STEP_BYTES} /dev/zero >> zero; sleep 0.1; done`
@@ -56,9 +59,10 @@ export const describeFullDisk = (backend: BackendName): void => {
     disk?.remove()
   }, STAGE_DEADLINE_MS)
 
-  const up = async (slug: string, limits: Partial<WorkspaceLimits> = {}) => {
-    const workspace = { slug, network: { kind: "none" as const }, limits }
-    const box = await server.client().sandboxes.create({ workspace })
+  const create = (slug: string, limits: Partial<WorkspaceLimits> = {}) =>
+    server.client().sandboxes.create({ workspace: { slug, network: { kind: "none" }, limits } })
+  const up = async (slug: string, limits?: Partial<WorkspaceLimits>) => {
+    const box = await create(slug, limits)
     await box.ready({ deadlineMs: DEADLINE_MS })
     return box
   }
@@ -194,7 +198,8 @@ export const describeFullDisk = (backend: BackendName): void => {
 
         // The sandbox stands still, and a higher limit lets it go on as it was.
         expect(leftBytes - disk.freeBytes()).toBeLessThan(2 * STEP_BYTES)
-        await up("bounded", { ...limits, diskBytes: 300_000_000 })
+        // The writer may have reached the higher limit before the sandbox is seen ready.
+        await create("bounded", { ...limits, diskBytes: 300_000_000 })
         await isHalted(bounded).toContain("of the 300 MB")
         await up("bounded", { ...limits, diskBytes: 1_500_000_000 })
         expect((await bounded.commands.get(writer.id)).exit).toBeNull()
@@ -203,7 +208,7 @@ export const describeFullDisk = (backend: BackendName): void => {
         // The server finds a file without a name by the process that has it open.
         await sly.commands.start(`exec 9> gone; rm gone; ${writing(200, "/dev/fd/9")}`)
         const session = await server.client().sessions.create({ workspace: "many" })
-        await session.prompt(TAKE_INODES)
+        await session.prompt(MAKE_FILES)
         await isHalted(sly).toContain("limits.diskBytes")
         await isHalted(many).toMatch(/^it has [\d,]+ files of the 20,000 that limits/)
 
