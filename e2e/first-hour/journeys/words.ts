@@ -40,14 +40,13 @@ export const words = ({ journey, furtherJourney }: Machine): void => {
     },
   )
 
-  // This takes another boot of OpenCode, whose messages are also tested beside its agent.
   furtherJourney(
     "words-opencode",
-    "is told that OpenCode needs a model, and how to name one",
+    "is told that OpenCode needs a model, and how to name one, before anything is made",
     async ({ sees }) => {
       await sees("cd my-repo")
       expect(await refusedTo(sees)("berth run --agent opencode 'fix it'")).toMatch(/--model/)
-      await sees("berth rm my-repo")
+      expect(await sees("berth ps --json")).not.toContain('"my-repo"')
     },
   )
 }
