@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
 import { isRunning, readStat } from "@berth/host/process-stat"
 import { newId } from "@berth/protocol/ids"
@@ -11,6 +11,7 @@ import {
   marksOfPrompt,
   type Origin,
 } from "@berth/protocol/process-mark"
+import { ENDLESS, environmentOf, ONE_VARIABLE, withEnvironment } from "@berth/testing/environments"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { openEndProcesses } from "./end-processes.ts"
 
@@ -19,23 +20,6 @@ const prompt = newId.prompt()
 
 /** A user without rights. */
 const NOBODY = 65_534
-
-/** 1 TiB of zeros, of which the kernel makes a page when it is read. */
-const ZEROS = "my ($at, $bytes) = (syscall(9, 0, 2 ** 40, 3, 0x4022, -1, 0), 2 ** 40)"
-/** One variable of 128 MiB. */
-const ONE_VARIABLE =
-  'my $long = "A" x 2 ** 27; my ($at, $bytes) = (unpack("Q", pack("P", $long)), 2 ** 27)'
-/** A program that makes memory its environment, as every process may: the system calls are mmap, brk and prctl on x64. */
-const withEnvironment = (memory: string): string => `exec perl -e '
-  $| = 1;
-  ${memory};
-  open my $stat, "/proc/self/stat";
-  my @of = split / /, <$stat> =~ s/.*\\) //r;
-  my @own = (@of[23, 24, 42, 43, 44], syscall(12, 0), @of[25, 45, 46]);
-  my $map = pack "Q12LL", @own, $at, $at + $bytes, 0, 0, 0xffffffff;
-  syscall(157, 35, 14, $map, length $map, 0) == 0 or die;
-  print "\\n.\\n";
-  sleep 1000'`
 
 /** The processes of a test, as a sandbox has them. */
 class Inside {
@@ -77,7 +61,7 @@ class Inside {
     if (entry === undefined || !isRunning(entry)) return false
     if (this.#leaders.has(entry.sessionId)) return true
     try {
-      return readFileSync(`/proc/${pid}/environ`, "latin1").includes(this.#variable)
+      return environmentOf(pid).includes(this.#variable)
     } catch {
       return false
     }
@@ -172,7 +156,7 @@ describe.skipIf(process.arch !== "x64")(
   "[R3.3] a process inside that keeps its reader busy",
   () => {
     it.each([
-      ["without end", ZEROS],
+      ["without end", ENDLESS],
       ["with a variable that is larger than the reader's memory", ONE_VARIABLE],
     ])("hides no other process (%s)", async (_, memory) => {
       const [hostile = 0] = await inside.start(undefined, withEnvironment(memory))
@@ -182,7 +166,7 @@ describe.skipIf(process.arch !== "x64")(
     })
 
     it("is no proof that nothing runs", async () => {
-      await inside.start(undefined, withEnvironment(ZEROS))
+      await inside.start(undefined, withEnvironment(ENDLESS))
       await expect(end(marksOfPrompt(prompt))).rejects.toThrow("cannot be read")
     })
   },

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
+import { environmentOf } from "@berth/testing/environments"
 import { isRunning, readProcess } from "../tree/proc.ts"
 
 const VARIABLE = "BERTH_TEST_FAMILY"
@@ -34,7 +35,7 @@ export class Family {
       const entry = readProcess(pid)
       if (entry === undefined || !isRunning(entry) || entry.startTicks < this.#sinceTicks)
         return false
-      return readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${VARIABLE}=${this.#id}`)
+      return environmentOf(pid).includes(`${VARIABLE}=${this.#id}`)
     } catch {
       return false
     }

@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { promisify } from "node:util"
 import { MARK_VARIABLE } from "@berth/protocol/process-mark"
+import { ENDLESS, ONE_VARIABLE, withEnvironment } from "@berth/testing/environments"
 import { expect, it, onTestFinished } from "vitest"
 import { environmentIn, readMarks } from "./mark.ts"
 
@@ -27,6 +28,35 @@ it.each([
 })
 
 const exec = promisify(execFile)
+
+/** Far above what reading takes, and far below what such an environment would. */
+const MAX_GROWTH_BYTES = 200 * 1024 * 1024
+
+it.skipIf(process.arch !== "x64").each([
+  ["has no end", ENDLESS],
+  ["is one variable of 128 MiB", ONE_VARIABLE],
+])("reads a bounded part of an environment that %s, and the others whole", async (_, memory) => {
+  const child = spawn("sh", ["-c", `sleep 1000 & echo $!; ${withEnvironment(memory)}`], {
+    detached: true,
+    env: { PATH: process.env.PATH, [MARK_VARIABLE]: "mark" },
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  onTestFinished(async () => {
+    const gone = once(child, "close")
+    process.kill(-(child.pid ?? 0), "SIGKILL")
+    await gone
+  })
+  const pids = [child.pid ?? 0]
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line === ".") break
+    if (line !== "") pids.push(Number(line))
+  }
+  const before = process.memoryUsage.rss()
+  const { marks, gone } = await readMarks(pids, undefined)
+  expect(process.memoryUsage.rss() - before).toBeLessThan(MAX_GROWTH_BYTES)
+  expect([...marks]).toEqual([[pids[1], "mark"]])
+  expect([...gone]).toEqual([])
+})
 
 /** Fewer descriptors than one look would take if it read all processes at once. */
 const DESCRIPTORS = 100

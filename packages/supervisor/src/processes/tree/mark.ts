@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
 import { bounded } from "@berth/protocol/bounded"
 import type { PromptId } from "@berth/protocol/ids"
@@ -7,6 +6,7 @@ import { becomingUser, OWN_PROGRAM_FLAGS } from "../own-program.ts"
 import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 import { isRunning, parseStat } from "./proc.ts"
+import { readStart } from "./read-start.ts"
 
 /** Makes a mark for each start. */
 export const newMark = (origin?: Origin, prompt?: PromptId): string =>
@@ -22,6 +22,11 @@ const READ_LIMIT_MS = 500
  * then take some turns of the event loop.
  */
 const READ_LIMIT_TICKS = 10
+/**
+ * Only the start of an environment is read: about what the arguments and the environment of a program may take together. A
+ * process can make an environment without end, and the memory of whoever reads it all.
+ */
+const MAX_ENVIRONMENT_BYTES = 2 * 1024 * 1024
 /** How many files are read at once, for all looks together: each takes a descriptor, and those are limited. */
 const READS_AT_ONCE = 32
 /**
@@ -124,14 +129,17 @@ const inTurn = bounded(READS_AT_ONCE)
 const read = (path: string): Promise<string> =>
   inTurn(async () => {
     const { promise: expired, reject } = Promise.withResolvers<never>()
+    const over = new AbortController()
     let ticks = 0
     const limit = setInterval(() => {
       if (++ticks === READ_LIMIT_TICKS) reject(new Error("the read takes too long"))
     }, READ_LIMIT_MS / READ_LIMIT_TICKS)
     try {
-      return await Promise.race([readFile(path, "latin1"), expired])
+      const reading = readStart(path, { maxBytes: MAX_ENVIRONMENT_BYTES, until: over.signal })
+      return await Promise.race([reading, expired])
     } finally {
       clearInterval(limit)
+      over.abort()
     }
   })
 
@@ -143,9 +151,19 @@ const markIn = (environment: string): Look => {
 
 /** The helper's program. Does what `look` does: prints the pids with their marks, and the pids that are gone. */
 const HELPER = `
-const { readFileSync } = require("node:fs")
-const [own, looks, mostHidden, lookAgainMs, ...pids] = process.argv.slice(1)
-const read = (pid, name) => readFileSync("/proc/" + pid + "/" + name, "latin1")
+const { closeSync, openSync, readSync } = require("node:fs")
+const [own, looks, mostHidden, lookAgainMs, maxBytes, ...pids] = process.argv.slice(1)
+const bytes = Buffer.alloc(Number(maxBytes))
+const read = (pid, name) => {
+  const file = openSync("/proc/" + pid + "/" + name)
+  try {
+    let length = 0
+    for (let count; (count = readSync(file, bytes, length, bytes.length - length, null)) > 0; ) length += count
+    return bytes.toString("latin1", 0, length)
+  } finally {
+    closeSync(file)
+  }
+}
 const environmentIn = (stat) => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
   if (fields[23] === "0" || fields[47] === "0") return "unknown"
@@ -176,7 +194,7 @@ for (const pid of pids) {
 
 const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
   new Promise((resolve) => {
-    const numbers = [LOOKS, HIDDEN_LOOKS, LOOK_AGAIN_MS, ...pids]
+    const numbers = [LOOKS, HIDDEN_LOOKS, LOOK_AGAIN_MS, MAX_ENVIRONMENT_BYTES, ...pids]
     const helper = spawn(
       process.execPath,
       [
