@@ -68,6 +68,7 @@ const never = (signal: AbortSignal): Promise<never> =>
 
 interface Change extends Partial<Pick<DriverParts, "endProcesses" | "at">> {
   readonly limits?: Partial<StopLimits>
+  readonly tellAfterMs?: number
 }
 
 /** Opens a driver on a real store, in front of a sandbox in which each prompt succeeds at once. */
@@ -76,7 +77,7 @@ const setUp = async (
   others: Partial<DriverParts["sandboxes"]> = {},
   keptBy: DriverParts["presence"]["of"] = async () => undefined,
   kind: "shell" | "opencode" = "shell",
-  { limits, ...parts }: Change = {},
+  { limits, tellAfterMs = 20, ...parts }: Change = {},
 ) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const whole = openStored({ store, clock: systemClock })
@@ -117,7 +118,7 @@ const setUp = async (
       limits: {
         toldWithinMs: 50,
         askAgainMs: 20,
-        watch: { lookEveryMs: 10, tellAfterMs: 20 },
+        watch: { lookEveryMs: 10, tellAfterMs },
         stop: { lookEveryMs: 10, stopWithinMs: 50, giveUpAfterMs: 100, ...limits },
       },
       ...parts,
@@ -325,6 +326,39 @@ it("tells what a queued prompt waits for as that changes, and nothing once it ha
   attempts[1].resolve()
   await expect.poll(states).toEqual(["succeeded"])
   expect(driver.waitOf(id)).toBeNull()
+})
+
+it("tells nothing that a prompt waits for once it is assigned, though the store failed after that", async () => {
+  let assigns = 0
+  let starts = 0
+  const { driver, send } = await setUp(
+    ({ changes }) => {
+      const assign = changes.assign.bind(changes)
+      changes.assign = async (...call) => {
+        assigns++
+        await assign(...call)
+        throw new BerthError("store.busy", "somebody has it")
+      }
+      return {}
+    },
+    {
+      connection: () =>
+        connectionOf({
+          agent: "shell",
+          connected: Promise.resolve(),
+          startPrompt: async () => {
+            starts++
+            return { state: "started" }
+          },
+        }),
+    },
+    undefined,
+    undefined,
+    { tellAfterMs: 60_000 },
+  )
+  const { id } = await send("go")
+  await expect.poll(() => starts).toBe(1)
+  expect([assigns, driver.waitOf(id)]).toEqual([1, null])
 })
 
 it("tells what refuses a prompt for now, and since when it does", async () => {

@@ -39,6 +39,19 @@ describe("the silence after a stop", () => {
   })
 })
 
+describe("a hindrance", () => {
+  it("is counted from when it is first seen, however long the prompt waited for its sandbox", () => {
+    expect(observeAt(fresh, [60_000], { isStopRequested: false }).hinderedMs).toBe(0)
+    expect(observeAt(fresh, [60_000, 60_700], { isStopRequested: false }).hinderedMs).toBe(700)
+  })
+
+  it("is counted anew after the sandbox was not hindered", () => {
+    const standing = { ...fresh, observed: observeAt(fresh, [0, 900]) }
+    const freed = { ...fresh, observed: observeAt(standing, [1_000], { isHindered: false }) }
+    expect(observeAt(freed, [1_900, 2_000]).hinderedMs).toBe(100)
+  })
+})
+
 describe("a refusal", () => {
   const error = new BerthError("bridge.dropped", "broken")
   const waitsOf = (hasWaited: boolean): (number | undefined)[] => {

@@ -58,7 +58,7 @@ export interface Refusal {
 export interface Observed {
   readonly atMs: number
   readonly hindrance: Hindrance | undefined
-  /** How long there has been a hindrance. */
+  /** How long there has been a hindrance, since it was first seen. */
   readonly hinderedMs: number
   /** How long the stop has been without an answer; undefined: nobody has asked for a stop. */
   readonly unheardMs: number | undefined
@@ -125,6 +125,7 @@ export const observe = (
   { watch, stop }: Pick<Limits, "watch" | "stop">,
 ): Standing => {
   const { atMs, hinderedMs, unheardMs } = standing.observed
+  const isHindered = hindrance !== undefined && standing.observed.hindrance !== undefined
   // Time in which the server itself stood still does not count as the sandbox's silence.
   const sinceMs = (everyMs: number) => Math.min(nowMs - atMs, 2 * everyMs)
   const isHeard = standing.isSettled && hindrance === undefined
@@ -134,7 +135,7 @@ export const observe = (
     observed: {
       atMs: nowMs,
       hindrance,
-      hinderedMs: hindrance === undefined ? 0 : hinderedMs + sinceMs(watch.lookEveryMs),
+      hinderedMs: isHindered ? hinderedMs + sinceMs(watch.lookEveryMs) : 0,
       unheardMs: isStopRequested ? unheard : undefined,
     },
   }

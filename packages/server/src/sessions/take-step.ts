@@ -51,8 +51,6 @@ export const openTakeStep = (parts: TakeStepParts): TakeStep => {
         return attempt.call(
           async (signal) => {
             use.begin(await assign(prompt, signal))
-            clearWait(parts, attempt)
-            waits.clear(prompt.id)
             return { hasLease: use.isHeld }
           },
           ({ code, message }) => waits.set(prompt.id, { code, message: () => message }),
@@ -151,10 +149,13 @@ const openTakeInSandbox = (parts: TakeStepParts) => {
 
 const UNSENT = "sending the prompt to its sandbox failed; retrying"
 
-/** Follows the sandbox until it is gone, and makes the session keep it. */
+/** Follows the sandbox until it is gone, and makes the session keep it. The prompt waits for no sandbox any more. */
 const openFollow =
-  ({ sandboxes, keepTrying }: TakeStepParts) =>
+  (parts: TakeStepParts) =>
   (prompt: AssignedPrompt, { attempt, use, signal }: Taking): void => {
+    const { sandboxes, keepTrying, waits } = parts
+    clearWait(parts, attempt)
+    waits.clear(prompt.id)
     use.keep(prompt, signal)
     attempt.set({ isFollowing: true })
     const { session, sandbox } = prompt
