@@ -156,6 +156,19 @@ describe("a stream that Node sends", () => {
     await expect.poll(() => progress.isCancelled, { timeout: 2_000 }).toBe(true)
   })
 
+  it("ends with an answer that leaves HTTP", { timeout: 10_000 }, async () => {
+    const { files } = await serve((request) => {
+      const switching =
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"
+      request.once("data", () => request.socket.write(switching))
+    })
+    const { stream, progress } = counted(1024)
+    await expect(files.write("large", stream)).rejects.toMatchObject({
+      code: "server.reply_invalid",
+    })
+    await expect.poll(() => progress.isCancelled).toBe(true)
+  })
+
   it("has a connection of its own, which nobody used before", async () => {
     const ports: (number | undefined)[] = []
     const { files, url } = await serve((request, response) => {

@@ -1,4 +1,3 @@
-import { once } from "node:events"
 import type { AgentOptions, ClientRequest, IncomingMessage } from "node:http"
 import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
@@ -39,11 +38,9 @@ export const nodeFetch: typeof globalThis.fetch = async (input, init) => {
  * Rejects with the stream's own failure. Cancels the stream if the call ends first. Follows no redirect.
  */
 const sendStream = async (sent: ClientRequest, body: Stream): Promise<Response> => {
-  const answered = once(sent, "response")
-  // The connection may still break when the answer is there.
-  sent.on("error", () => {})
+  const answered = answerTo(sent)
   write(body, sent, lengthOf(sent)).catch((failure) => sent.destroy(failure))
-  const [answer] = (await answered) as [IncomingMessage]
+  const answer = await answered
   // The rest of the stream is useless when the answer is complete.
   answer.once("close", () => sent.destroy())
   try {
@@ -53,6 +50,17 @@ const sendStream = async (sent: ClientRequest, body: Stream): Promise<Response> 
     throw thrown
   }
 }
+
+const answerTo = (sent: ClientRequest): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    sent.once("response", resolve)
+    // Also listens when the answer is there: the connection may still break.
+    sent.on("error", reject)
+    // Node closes a connection that is to speak another protocol without an error.
+    sent.once("close", () => reject(new BerthError("server.reply_invalid", NO_ANSWER)))
+  })
+
+const NO_ANSWER = "the server closed the connection without an answer"
 
 const lengthOf = (sent: ClientRequest): number | undefined => {
   const length = sent.getHeader("content-length")
