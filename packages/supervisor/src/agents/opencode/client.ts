@@ -128,6 +128,8 @@ export class Client {
       asked.once("response", resolve)
       // After the response has arrived, its reader gets the error instead.
       asked.on("error", (error) => reject(unreachable(title, error)))
+      // Node closes the connection without an error where an answer is to be followed by another protocol.
+      asked.once("close", () => reject(unreachable(title, new Error("it closed the connection"))))
       asked.end(text)
     })
   }

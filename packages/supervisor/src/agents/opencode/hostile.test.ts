@@ -117,6 +117,11 @@ describe("a hostile answer", () => {
     ["has no end", { head: "200 OK", body: "x".repeat(MIB), isEndless: true }, "agent.failed"],
     ["is never the last", { head: "100 Continue", body: "", isEndless: true }, "agent.failed"],
     ["has a head without end", { head: "200 OK\r\na: ", isEndlessHead: true }, "agent.unavailable"],
+    [
+      "leaves HTTP",
+      { head: "101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x" },
+      "agent.unavailable",
+    ],
     ["never comes", { isSilent: true }, "deadline.exceeded"],
   ]
   for (const [name, hostile, code] of attacks)
