@@ -191,6 +191,11 @@ it.each([
   ["ends", "s.destroy()", 503],
   ["is no HTTP server", "s.write('x'.repeat(1e6))", 503],
   ["says less than it promised", "s.end('HTTP/1.1 200 OK\\r\\ncontent-length: 9\\r\\n\\r\\nx')", 0],
+  [
+    "leaves HTTP",
+    "s.write('HTTP/1.1 101 Switching Protocols\\r\\nconnection: upgrade\\r\\nupgrade: x\\r\\n\\r\\n')",
+    503,
+  ],
   ["says nothing", "", 504],
 ])("the supervisor does not trust a worker that %s", async (_, says, status) => {
   // A worker needs some time to come up at all.

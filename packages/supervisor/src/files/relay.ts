@@ -48,6 +48,8 @@ const ask = (
 ): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     asked.on("error", reject)
+    // An answer that is to be followed by another protocol ends without an error.
+    asked.once("close", () => reject(new Error("it closed the connection without an answer")))
     asked.on("response", (answer) => {
       asked.setTimeout(0)
       resolve(answer)

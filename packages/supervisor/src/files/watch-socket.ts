@@ -52,6 +52,11 @@ const ask = (
   new Promise((resolve, reject) => {
     const asked = httpRequest({ socketPath, path: `/files/watch?${query}`, agent: false, signal })
     asked.on("error", (cause) => reject(workerEnded(cause)))
+    // Without a listener, node would close the connection without an error.
+    asked.on("upgrade", (_, socket) => {
+      socket.destroy()
+      reject(workerEnded())
+    })
     asked.on("response", (answer) => {
       answer.on("error", () => {})
       if (answer.statusCode === 200) resolve(answer)

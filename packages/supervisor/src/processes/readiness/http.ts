@@ -43,5 +43,7 @@ const statusOf = (
     })
     // A destroyed request may still emit an error.
     probe.on("error", () => resolve(undefined))
+    // An answer that is to be followed by another protocol ends without an error.
+    probe.once("close", () => resolve(undefined))
     probe.end()
   })
