@@ -59,7 +59,7 @@ export const ERRORS = {
   "sandbox.halted": {
     status: 507,
     retry: "later",
-    hint: "The sandbox goes on by itself when the disk with the data directory has room, or when its workspace has a larger limits.diskBytes. `berth make-room` lets you delete files in it; `berth rm --force` removes all its files.",
+    hint: "The sandbox goes on by itself when the disk that holds the data directory has room, or when its workspace has a larger limits.diskBytes. `berth make-room` lets you delete files in it; `berth rm --force` removes all its files.",
   },
   "sandbox.not_halted": {
     status: 409,
