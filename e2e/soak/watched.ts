@@ -10,7 +10,7 @@ import type { Measure } from "./judge.ts"
 /** The measures of a soak. The limits are the growth that an hour of steady use may bring; no growth may go on for ever. */
 export const MEASURES = {
   memory: { name: "the server's memory", unit: "MB", maxPerHour: 30, shortSlack: 60 },
-  /** What its code holds right after a collection. Garbage comes and goes by a hundred megabytes, and hides a small leak. */
+  /** The memory that the server's code holds right after a collection. Garbage comes and goes by a hundred megabytes, and hides a small leak. */
   held: { name: "the server's memory without garbage", unit: "MB", maxPerHour: 6, shortSlack: 15 },
   supervisor: { name: "the supervisor's memory", unit: "MB", maxPerHour: 15, shortSlack: 25 },
   descriptors: { name: "the server's descriptors", unit: "", maxPerHour: 20, shortSlack: 20 },

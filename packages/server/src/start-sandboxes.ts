@@ -183,7 +183,7 @@ const openAll = async (
   const sandboxes = await openSandboxesOf(start, { backend, layers, stored }, signal)
   closers.add(() => sandboxes.close())
   await sandboxes.adopt(signal)
-  // What a crash left is repaired soon, too, if nothing uses the files.
+  // Layers that a crash left half-done are repaired soon, too, if nothing uses them.
   setTimeout(() => void layers.repaired().catch(() => {}), REPAIR_AFTER_MS).unref()
   const sessions = await openSessionsOf(start, { stored, sandboxes })
   closers.add(() => sessions.shutDown())

@@ -19,7 +19,7 @@ import { openViews, type Views } from "./requests/views.ts"
 import { openRooms, type Rooms, type SandboxesParts } from "./rooms.ts"
 import { unknownWorkspace } from "./state/unknown.ts"
 
-/** What the API shows of sandboxes and of their boots. The id of an earlier sandbox leads to the current one. */
+/** Views of sandboxes and of their boots, as the API shows them. The id of an earlier sandbox leads to the current one. */
 export interface SandboxViews extends Views {
   trace(sandbox: SandboxId, signal: AbortSignal): Promise<BootTrace>
 }

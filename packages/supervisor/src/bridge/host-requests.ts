@@ -46,7 +46,7 @@ interface Pending {
 }
 
 /**
- * What the sandbox requests of its server. The server is the one that connects, so requests wait for its connection, and are repeated
+ * Host requests of the sandbox to its server. The server is the one that connects, so requests wait for its connection, and are repeated
  * on each new one.
  */
 export class HostRequests {

@@ -53,7 +53,7 @@ describe("checks by forms", () => {
         if (isRight !== isSame) expect.fail(`${isRight}: ${JSON.stringify(value)}`.slice(0, 1000))
         if (isRight) right++
       }
-      // All that is checked has been JSON.
+      // Checked values have been JSON.
       const values = fc
         .oneof(near(form), valueLike(form))
         .map((value) => JSON.parse(JSON.stringify(value)))

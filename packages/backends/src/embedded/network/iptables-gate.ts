@@ -41,7 +41,7 @@ export const iptablesGate = (program: string, hook: Hook): Gate => {
   }
 }
 
-/** What a chain has. */
+/** The rules and the policy of a chain. */
 interface Listing {
   /** Whether its last rule or its policy refuses all packets that come so far. */
   readonly refuses: boolean

@@ -48,7 +48,7 @@ export class InputWatch {
         await pause(clock, INPUT_LOOK_MS, over)
         if (over.aborted || this.#owed.size === 0) return
       } while (await isOpen(stdin))
-      // One that crashes has closed its input, too. Its last words are read before its connection is over.
+      // An agent that crashes has closed its input, too. Its last words are read before its connection is over.
       await Promise.race([exited, pause(clock, EXITS_WITHIN_MS, over)])
       if (!over.aborted && this.#owed.size > 0) onClosed()
     } finally {

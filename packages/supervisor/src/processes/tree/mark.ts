@@ -114,7 +114,7 @@ const look = async (pid: number): Promise<Look> => {
 }
 
 /**
- * What the start and end addresses say of an environment that reads as empty. They are equal where there is none, and
+ * Tells from its start and end addresses whether an environment that reads as empty is there. They are equal where there is none, and
  * also while an exec copies the environment, which on a busy machine may take long: the program's code has no address
  * yet then. Both are 0 if the kernel does not tell them.
  */
